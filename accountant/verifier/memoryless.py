@@ -97,13 +97,13 @@ def memoryless_profile(kind: Kind, t: float, *, budget: float, removed: bool = T
     ``budget``: the mass that may be cut off (it is charged). Raises ``NotSupported`` where there are too many losses.
     """
     with precision(BITS):
-        high, low, share = two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
-        atoms = two_point_product([], budget=budget, others=[TwoValued(high, low, share, kind.uses)])
+        losses = two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
+        atoms = two_point_product([], budget=budget, others=[TwoValued(*losses, kind.uses)])
     return ProductProfile(None, atoms, METHOD, BITS)
 
 
-def two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball]:
-    """The larger and the smaller loss, and P's mass on the larger one; t = η/2 is a pure mechanism of ε = η/2."""
-    rare = ((eta - t).expm1()) / eta.expm1()  # Q-mass of the ratio e^t
-    near, far = 1 + rate * t.expm1(), 1 + rate * (t - eta).expm1()
-    return (near.log(), far.log(), rare * near) if removed else (-far.log(), -near.log(), 1 - rare)
+def two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball, Ball]:
+    """The larger and the smaller loss, and P's masses on them; t = η/2 is a pure mechanism of ε = η/2."""
+    rare, other = (t - eta).expm1() * (-t).exp() / (-eta).expm1(), (-t).expm1() / (-eta).expm1()  # Q of ratio e^t
+    near, far = 1 + rate * t.expm1(), 1 - rate + rate * (t - eta).exp()
+    return (near.log(), far.log(), rare * near, other * far) if removed else (-far.log(), -near.log(), other, rare)

@@ -190,5 +190,7 @@ def test_the_rare_loss_of_a_large_pure_mechanism() -> None:
     found = recompute(plan, relation="zero-out", delta=1e-6)
     assert found.epsilon_lower <= expected * (1 + 1e-12)
     assert expected * (1 - 1e-12) <= found.epsilon_upper <= expected * (1 + 1e-9)
+    above = recompute(Compose((Exponential(600.0), Gaussian(1.0))), relation="zero-out", delta=1e-6).epsilon_upper
+    assert expected + 300.0 - 4.0 < above <= expected + 300.0 + 1e-9  # no more than a pure mechanism of 600
     many = Repeat(300, Parallel((Laplace(0.0025), Gaussian(0.05), Pure(410.0))))
     assert recompute(many, relation="substitution", delta=1e-6).epsilon_upper == pytest.approx(242_842, rel=1e-3)
