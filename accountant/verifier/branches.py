@@ -267,8 +267,8 @@ def _uncovered(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, in
     spare, missing = [count for _, count in larger], [count for _, count in smaller]
     for covers in (eq, _use_covers):  # equal ones first; compared one by one, as a sample takes long to hash
         for i, (use, _) in enumerate(smaller):
-            for j, (other, _) in enumerate(larger) if missing[i] else ():
-                if spare[j] and covers(other, use):
+            for j, (other, _) in enumerate(larger):
+                if spare[j] and missing[i] and covers(other, use):
                     taken = min(missing[i], spare[j])
                     missing[i], spare[j] = missing[i] - taken, spare[j] - taken
     return [(use, count) for (use, _), count in zip(smaller, missing, strict=True) if count]
