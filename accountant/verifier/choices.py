@@ -28,7 +28,7 @@ __all__ = ["any_of"]
 
 MOST_STATED = 16
 """(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
-LOOSER = 1.1
+LOOSER = 1.15
 """About how much more zCDP lets pairs cost than they do."""
 _WAYS: tuple[tuple[type, ...], ...] = (), (Exponential,), (Exponential, Gaussian, Pure, Approximate, Laplace)
 """What counts as zCDP."""
