@@ -28,8 +28,9 @@ __all__ = ["any_of"]
 
 MOST_STATED = 16
 """(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
-LOOSER = 1.15
-"""About how much more zCDP lets pairs cost than they do."""
+LOOSER, FEWER = 1.05, 1.0
+"""About how much more zCDP lets many pairs cost than they do, and how much more than that, over the root of their
+number, few ones, whose losses end where a Gaussian's go on."""
 _WAYS: tuple[tuple[type, ...], ...] = (), (Exponential,), (Exponential, Gaussian, Pure, Approximate, Laplace)
 """What counts as zCDP."""
 
@@ -42,7 +43,9 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     common = _common_of(pairs)
     rest = [_without(one, common) for one in pairs]
     ways = [_one_way(rest, concentrated) for concentrated in _WAYS]
-    found = min(ways, key=lambda one: _likely_size(one) * (LOOSER if one.rho else 1.0))
+    most = count * max(sum(n for _, n in one.uses) + bool(one.mu_squared) for one in rest)
+    looser = LOOSER + FEWER / math.sqrt(max(most, 1))
+    found = min(ways, key=lambda one: _likely_size(one) * (looser if one.rho else 1.0))
     whole = common.plus(found).times(count)
     steps = tuple((Fraction(use.range), n) for use, n in whole.uses if isinstance(use, Exponential))
     uses = tuple((use, n) for use, n in whole.uses if not isinstance(use, Exponential))

@@ -167,6 +167,14 @@ def test_three_hundred_uses_of_any_of_several(part: Plan, width: float, relation
     assert found.epsilon_upper <= width * least or found.epsilon_upper < 1e-6
 
 
+def test_few_uses_are_pairs() -> None:
+    """The issuing engine says 29.7035; all of it as zCDP cost 29.896."""
+    part = Parallel((Exponential(0.658), Gaussian(11.3), Pure(0.395)))
+    plan = Repeat(28, Compose((Repeat(5, Gaussian(6.12)), part, Gaussian(1.87))))
+    found = recompute(plan, relation="substitution", delta=3.1e-6)
+    assert 28.345 < found.epsilon_lower < 28.346 < found.epsilon_upper < 29.706
+
+
 def test_ranges_alone_stay_steps() -> None:
     """Of options that differ by an exponential mechanism only, it is a step of the composition."""
     fixed = Fixed(mu_squared=Fraction(1, 100))
