@@ -81,7 +81,7 @@ def test_laplace_noise_of_its_width_dominates_a_range(eta: float) -> None:
 
 
 def one(leaf: Leaf) -> Branch:
-    ((branch,), _) = (found := cases(leaf, "zero-out")).upper, found.lower
+    (branch,) = cases(leaf, "zero-out").upper
     return branch
 
 
@@ -104,11 +104,11 @@ DOES_NOT: list[tuple[Leaf, Leaf]] = [
 def test_what_covers_an_exponential_mechanism() -> None:
     for larger, smaller in COVERS:
         assert one(larger).covers(one(smaller))
-        assert not one(smaller).covers(one(larger)) or larger == smaller
+        assert not one(smaller).covers(one(larger))
     for larger, smaller in DOES_NOT:
         assert not one(larger).covers(one(smaller))
     two = Branch.joined([one(Exponential(0.2)), one(Laplace(4.0)), one(Exponential(0.1))])
-    assert one(Gaussian(4.0)).covers(two) is False
+    assert not one(Gaussian(4.0)).covers(two)
     assert Branch.joined([one(Gaussian(3.0)), one(Laplace(3.5))]).covers(two)
 
 
