@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.pld import composed_losses, delta_bracket, epsilon_bracket, flatten
+from affidavit.accountant.pld import delta_bracket, epsilon_bracket, flatten
 from affidavit.accountant.pld.atomic import Atomic, pure
 from affidavit.accountant.pld.curve import OneStep
 from affidavit.accountant.pld.engine import _refine
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.grid import masses
+from affidavit.accountant.pld.nested import composed_law
 from affidavit.accountant.pld.problem import Target
 from affidavit.accountant.pld.subsample import Combined, Mixed
 from support.references import plans as reference_plans
@@ -282,10 +283,10 @@ def test_no_noise_inside_a_sample() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_composed_losses_reproduce_the_profile(side: Any, direction: Any) -> None:
+def test_composed_laws_reproduce_the_profile(side: Any, direction: Any) -> None:
     parts = flatten(parse_plan(repeat(20, poisson(0.1, gaussian(1.0)))), "add-remove")
-    law = composed_losses(parts, direction=direction, side=side)
     curve = getattr(parts[0][0], direction).upper
+    law = composed_law(((curve, 20),), side=side, log_nothing=-80.0)
     for epsilon_value in (0.2, 1.0, 2.0):
         above = law.losses > epsilon_value
         value = float(np.sum(law.masses[above] * -np.expm1(epsilon_value - law.losses[above]))) + law.infinity
