@@ -4,9 +4,8 @@ Each direction is composed apart and the larger δ counts. A direction with one 
 closed form, one with two uses by their losses merged (``two_uses``); Gaussians, their samples, Laplace noise and few
 atoms by a contour integral (``contour``), as far as the transform of all of them fades. Otherwise the saddle point of
 the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both
-sides converge like the square of the step. Where a side shows that the saddle point was guessed badly or the window is
-too narrow, these are corrected. It ends when the bracket is narrow enough, or when there would be too many points; it
-is valid either way.
+sides converge like the square of the step. A saddle point that an upper side shows to be guessed badly is corrected. It
+ends when the bracket is narrow enough, or when there would be too many points; it is valid either way.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3, enou
     """(lower, upper) with lower <= ε(δ) <= upper for the composition of ``parts``.
 
     ``parts`` are one-step curves with their counts; ``delta`` in [0, 1]; ``tolerance`` is relative to ε with
-    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair, and where an
-    upper side of ``enough`` or less shows at a look.
+    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair. An upper side of
+    ``enough`` or less need not be sharper, and what is below it then need not be known.
     """
     return _both(parts, Target(delta=delta), tolerance, enough)
 
@@ -71,23 +70,11 @@ def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3, enou
 def _both(parts: Parts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     forward = one_way(parts, "forward")
     backward = one_way(parts, "backward")
-    if enough > 0.0 and (most := max(_at_a_look(one, target, enough) for one in {forward[0], backward[0]})) <= enough:
-        return 0.0, most
-    lower, upper = _bracket(*forward, target, tolerance)
+    lower, upper = _bracket(*forward, target, tolerance, upper=enough)
     if backward == forward:
         return lower, upper
-    other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=upper)
+    other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=max(upper, enough))
     return max(lower, other_lower), max(upper, other_upper)
-
-
-def _at_a_look(parts: CurveParts, target: Target, enough: float) -> float:
-    """An upper side at little cost; none where the saddle point is beyond ``enough`` already."""
-    found = _at_once(parts, target, 1.0, enough)
-    if found is not None:
-        return found[1]
-    problem = Problem.of(parts, target)
-    near = problem.saddle.epsilon if target.delta is not None else math.exp(problem.saddle.log_delta)
-    return problem.look("upper", problem.first_step())[0] if near <= enough and problem.is_resolved else math.inf
 
 
 def one_way(parts: Parts, name: Way) -> tuple[CurveParts, CurveParts]:
@@ -195,9 +182,9 @@ def _refine(
     problem, limit = Problem.of(parts, target), above
     if not problem.is_resolved:
         return below, above
-    step, outside, before = problem.first_step(), math.inf, NO_STEP
+    step, before = problem.first_step(), NO_STEP
     for _ in range(ROUNDS):
-        here, share = problem.look("upper", step)
+        here = problem.look("upper", step)
         above = min(above, here)
         if above <= enough:
             return 0.0, above
@@ -216,21 +203,14 @@ def _refine(
             width = max(width, 2.0 * goal) if coarser > JUMP * step and not reached else width
         looked = before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
-            low, charged = problem.look("lower", step, here)
-            below, share = max(below, low), max(share, charged)
+            below = max(below, problem.look("lower", step))
             width, goal = above - below, _goal((below, above), target, tolerance)
             narrow = max(goal, target.goal((below, above), NARROW))
             wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
-        # Where widening does not help, the side that is charged is too coarse to say anything.
-        if problem.wants_room(share, goal) and share < 0.5 * outside:
-            problem, outside = problem.widened(), share
-            step, before = max(step, problem.least_step()), NO_STEP
-            continue
-        outside = math.inf
         finer = _finer(problem, step, width, wanted, above > LOUD and target.epsilon is None)
         if finer > AGAIN * step:
             if reached and not looked:
-                below = max(below, problem.look("lower", step, here)[0])
+                below = max(below, problem.look("lower", step))
             break
         before, step = (step, here) if math.isfinite(here) else NO_STEP, finer
     return below, above
