@@ -99,7 +99,13 @@ class _Sides:
     def crossing(self, delta: float, *, start: float) -> Interval:
         from affidavit.accountant.pld.inverse import inverse
 
-        return Interval(*inverse(self.bracket, delta, furthest=LARGEST_EPSILON, near=start, close=ROUNDING))
+        def end(which: int) -> float:
+            def both(epsilon: float) -> tuple[float, float]:
+                return (self.bracket(epsilon)[which],) * 2
+
+            return inverse(both, delta, furthest=LARGEST_EPSILON, near=start, close=ROUNDING)[which]
+
+        return Interval(end(0), end(1))
 
 
 def _work(use: SampledUse, window: Window) -> float:
