@@ -46,7 +46,8 @@ class Last:
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""
         sides = [self._tails(way, "upper", epsilon) for way in self._ways]
-        return np.minimum(1.0, np.max([above * (1.0 + ROUNDING) - scaled for above, scaled in sides], axis=0))
+        largest: Array = np.max([above * (1.0 + ROUNDING) - scaled for above, scaled in sides], axis=0)
+        return np.minimum(1.0, largest)
 
     def lower(self, epsilon: Array) -> Array:
         """At or below δ."""
