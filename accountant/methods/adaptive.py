@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
@@ -34,10 +34,10 @@ from affidavit.accountant.methods.base import (
 )
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import Last
-from affidavit.accountant.methods.pld import pair_gap
+from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
 from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
-from affidavit.accountant.methods.sampled_use import Estimate, SampledUse, estimate
+from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile, sampled_gap
+from affidavit.accountant.methods.sampled_use import Estimate, MomentProfile, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
@@ -67,17 +67,19 @@ SHARE = 0.2
 """Of the tolerance, what the engine may leave open on either side."""
 
 
-def tail_bound(scenario: Scenario) -> ZcdpProfile:
-    """The zCDP profile of the exponential part, for choosing where the grid ends."""
+def tail_bound(scenario: Scenario, thin: SampledUse | None = None) -> ZcdpProfile | MomentProfile:
+    """The zCDP profile of the exponential part, for choosing where the grid ends; that of moments where it is thin."""
+    if thin is not None:
+        return MomentProfile(thin, scenario.uses)
     return ZcdpProfile(sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials))
 
 
-def likely(scenario: Scenario, target: Target) -> Estimate:
-    """About where the answer lies for the exponential mechanisms alone."""
+def likely(scenario: Scenario, target: Target, taken: float = 1.0) -> Estimate:
+    """About where the answer lies for the exponential mechanisms alone; ``taken`` as in ``SampledUse``."""
     uses = Counter[float]()
     for eta, count in scenario.exponentials:
         uses[eta] += count
-    each = ((SampledUse(eta, 1.0, "forward"), count) for eta, count in uses.items())
+    each = ((SampledUse(eta, 1.0, "forward", taken), count) for eta, count in uses.items())
     return estimate(each, delta=target.delta, epsilon=target.epsilon or 0.0)
 
 
@@ -158,9 +160,12 @@ class _Sides:
 
 
 class AdaptiveProfile:
-    """Both sides of the adaptive profile, refined until ``target`` is met."""
+    """Both sides of the adaptive profile, refined until ``target`` is met.
 
-    def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
+    ``taken``: of exponential mechanisms of one range alone, the chance that a use sees the record.
+    """
+
+    def __init__(self, scenario: Scenario, relation: Relation, target: Target, *, taken: float = 1.0) -> None:
         self._scenario = scenario
         self._runs = scenario.exponentials
         self._order = scenario.order
@@ -168,13 +173,15 @@ class AdaptiveProfile:
         self._others: Parts = ()
         self._last: Last | None = None
         self._total = sum(eta * uses for eta, uses in self._runs)
-        self._estimate = likely(scenario, target)
+        self._estimate = likely(scenario, target, taken)
+        self._thin = SampledUse(self._runs[0][0], 1.0, "forward", taken) if taken < 1.0 else None
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
-            from affidavit.accountant.pld.steps import one_step
-
-            self._others = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
+            deep, tilt = log_nothing(target, scenario.uses), self._estimate.slope
+            self._others = tuple(
+                (step_of(node, relation, deep=deep, tilt=tilt), count) for node, count in scenario.fixed
+            )
             if self._order != "fixed-first":
                 self._last = Last(self._others, target, near=self._estimate.epsilon)
         if self._last is None and self._runs[0][1] == len(self._runs) == 1:
@@ -191,14 +198,14 @@ class AdaptiveProfile:
         What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
         runs after them reaches as far as its own profile, and they from there.
         """
-        target, tail = self._target, tail_bound(self._scenario)
+        target, tail = self._target, tail_bound(self._scenario, self._thin)
         if target.delta is not None:
             small = max(target.delta, 1e-290) * 1e-3
         else:
             small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
         width = tail.epsilon(small).upper
         spacing = self._spacing(cells)
-        below = above = whole(self._runs, spacing, width=width, bounded=True)
+        below = above = whole(self._runs, spacing, width=width, bounded=True, thin=self._thin)
         if self._last is not None:
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
             width = _reach(self._last, small * NOTHING) + min(width, self._total) + back
@@ -314,7 +321,7 @@ class AdaptiveProfile:
 
 
 class AdaptiveMethod:
-    """Exponential mechanisms, alone or beside others; one of them alone on Poisson samples."""
+    """Exponential mechanisms, alone or beside others; one of them alone on samples."""
 
     name = "adaptive"
     exact = True
@@ -322,7 +329,10 @@ class AdaptiveMethod:
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies when there is an exponential leaf and the work is bearable."""
         if not scenario.exponentials:
-            return sampled_gap(scenario, relation)
+            found = Sample.alone(scenario, relation)
+            if found is None:
+                return "needs an exponential leaf, unsampled or alone on samples of which its pairs are known"
+            return sampled_gap(*found) if found[0].taken == 1.0 else _thin_gap(*found)
         if scenario.order == "any":
             return "exponential mechanisms of unlike ranges in any order: no recursion"
         largest = max(eta for eta, _ in scenario.exponentials)
@@ -337,8 +347,24 @@ class AdaptiveMethod:
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
         """The recursion, refined near ``target``."""
         if not scenario.exponentials:
-            return SampledAdaptiveProfile(scenario, target)
+            sample, uses = cast("tuple[Sample, int]", Sample.alone(scenario, relation))
+            if sample.taken == 1.0:
+                return SampledAdaptiveProfile(sample, uses, target)
+            return AdaptiveProfile(_thin(sample, uses), relation, target, taken=sample.taken)
         return AdaptiveProfile(scenario, relation, target)
+
+
+def _thin(sample: Sample, uses: int) -> Scenario:
+    return Scenario(exponentials=((sample.eta, uses),))
+
+
+def _thin_gap(sample: Sample, uses: int) -> str:
+    """Of exponential mechanisms on Poisson samples that tell by themselves whether they hold a record."""
+    if uses == 1:
+        return "one use: its envelope is reached at each ε"
+    if not LEAST_RANGE <= sample.eta <= MAX_RANGE or recursion_points(_thin(sample, uses)) > MAX_POINTS:
+        return "too many, too strong or too weak uses for the recursion"
+    return ""
 
 
 def typical_range(scenario: Scenario) -> float:

@@ -28,6 +28,7 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
+from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Approximate,
     Exponential,
@@ -74,11 +75,15 @@ ALL: tuple[Method, ...] = (BASIC, *UPPER[::-1], *EXACT)
 METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 
 
-def _is_exact(method: Method, scenario: Scenario) -> bool:
-    if method.name == "optimal":
-        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    if method.name == "pld" and (scenario.exponentials or any(isinstance(node, OneOf) for node, _ in scenario.fixed)):
-        return False
+def _is_exact(method: Method, scenario: Scenario, relation: Relation) -> bool:
+    match method:
+        case OptimalMethod():
+            return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+        case BlocksMethod() if not method.is_sharp(scenario, relation):
+            return False
+        case PldMethod():
+            enveloped = (isinstance(one, (Exponential, OneOf)) for node, _ in scenario.nodes() for one in walk(node))
+            return not (holds_zcdp(scenario) or any(enveloped))
     return method.exact and not holds_zcdp(scenario)
 
 
@@ -122,7 +127,7 @@ def candidates(scenario: Scenario, relation: Relation) -> list[Method]:
     applicable: list[Method] = []
     for method in EXACT:
         if not method.why_not(scenario, relation):
-            if _is_exact(method, scenario):
+            if _is_exact(method, scenario, relation):
                 return [method]
             applicable.append(method)
     return applicable + [method for method in (*UPPER, BASIC) if not method.why_not(scenario, relation)]
@@ -140,7 +145,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
         return envelope
     methods = candidates(scenario, relation)
     # Where each mechanism has a pair, their product costs no more than the sum.
-    spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
+    pairs = not scenario.exponentials and (_samples_zcdp(scenario) or any(isinstance(m, PldMethod) for m in methods))
+    spared = {BASIC} if len(methods) > 1 and pairs else set[Method]()
     found: list[Found] = []
     for method in methods if target.enough == 0.0 else sorted(methods, key=lambda one: one in EXACT):
         if method not in spared:
@@ -160,7 +166,7 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     enough = CLOSE * smallest.interval.upper
     chosen = admitted(scenario, relation, target, enough=enough) if admit else 0.0
     if max(one.interval.lower for one in found) < enough:
-        chosen = max(chosen, _sampled(scenario, relation, target))
+        chosen = max(chosen, _of_like_records(scenario, relation, target))
     found += [Found(Interval(chosen, math.inf), "")] if chosen else []
     largest = max(found, key=lambda one: one.interval.lower)
     if largest.interval.lower > smallest.interval.upper:
@@ -185,7 +191,7 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
         return alone
     explicit = replace(target, explicit=True)
     if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
-        least = lowest(_halved(gaussian), relation, explicit).interval.lower
+        least = _found(PldMethod(), gaussian, relation, explicit).interval.lower
         if least >= enough:
             return least
     return max(alone, lowest(gaussian, relation, explicit).interval.lower)
@@ -210,57 +216,28 @@ def _samples_zcdp(scenario: Scenario) -> bool:
     return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
 
 
-def _halved(scenario: Scenario) -> Scenario:
-    """With randomised response of ε = range/2, one choice, for each exponential mechanism; on samples too."""
-    halved: dict[Plan, int] = {}
-    for node, count in scenario.nodes():
-        match node:
-            case Exponential():
-                chosen: Plan = _half(node)
-            case Poisson(of=Exponential() as of) | WithoutReplacement(of=Exponential() as of):
-                chosen = replace(node, of=_half(of))
-            case _:
-                chosen = node
-        halved[chosen] = halved.get(chosen, 0) + count
-    return Scenario(tuple(halved.items()))
+def _of_like_records(scenario: Scenario, relation: Relation, target: Target) -> float:
+    """A lower side for samples without replacement of exponential mechanisms; 0 without any.
 
-
-def _half(of: Exponential) -> Pure:
-    return Pure(of.range / 2.0 * (1.0 - RANGE_ROUNDING))
-
-
-def _sampled(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side for samples of exponential mechanisms of which only the envelope is known above; 0 without any.
-
-    Randomised response of half the range in their place. Or, on data in which every record but the changed one says
-    the same, and so does what it is replaced by: a sample that misses it is one that holds its replacement, the pair
-    of a Poisson sample of the same rate under add-remove, which the recursion knows. Other samples are left out there,
-    which costs no more; beside Poisson samples that is little.
+    On data in which every record but the changed one says the same, and so does what it is replaced by, a sample that
+    misses it is one that holds its replacement: the pair of a Poisson sample of the same rate under add-remove, which
+    the recursion knows. Other samples are left out there, which costs no more.
     """
-    fixed: dict[Plan, int] = {}
-    is_whole, on_poisson, on_others = True, False, False
+    kept: dict[Plan, int] = {}
     for node, count in scenario.fixed:
         match node:
             case Leaf():
-                known: Plan = node
-            case Poisson(of=Exponential(), absent=None) if relation == "substitution":
-                known, on_poisson = node, True
+                kept[node] = kept.get(node, 0) + count
             case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
-                known, on_others = Poisson(math.nextafter(sample / population, 0.0), of), True
-            case _:
-                is_whole = False
-                on_poisson = on_poisson or (isinstance(node, Poisson) and isinstance(node.of, Exponential))
-                continue
-        fixed[known] = fixed.get(known, 0) + count
-    rough, least = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True), 0.0
-    if on_poisson:
-        halved, method = stand_in(_halved(scenario)) or _halved(scenario), PldMethod()
-        least = 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
-    if on_others or (on_poisson and is_whole):
-        chosen = replace(scenario, fixed=tuple(fixed.items()))
-        with suppress(NotSupported):
-            least = max(least, lowest(stand_in(chosen) or chosen, "add-remove", rough).interval.lower)
-    return least
+                known = Poisson(math.nextafter(sample / population, 0.0), of)
+                kept[known] = kept.get(known, 0) + count
+    if relation == "add-remove" or all(isinstance(node, Leaf) for node in kept):
+        return 0.0
+    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+    chosen = replace(scenario, fixed=tuple(kept.items()))
+    with suppress(NotSupported):
+        return lowest(stand_in(chosen) or chosen, "add-remove", rough).interval.lower
+    return 0.0
 
 
 def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
@@ -281,9 +258,8 @@ def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | 
 def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
     """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
 
-    Its upper side is that of their envelopes, its lower side that of randomised response of ε = range/2, which is one
-    choice of an exponential mechanism. The recursion, whose grid follows the smallest
-    ranges while its ends follow the largest loss, would take long to say little more.
+    Its upper side is that of their envelopes, its lower side that of one choice. The recursion, whose grid follows the
+    smallest ranges while its ends follow the largest loss, would take long to say little more.
     """
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
@@ -295,12 +271,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     if own * APART > max(target.tolerance, LOUD_WIDTH) * (own + beside):
         return None
     found = _found(method, scenario, relation, target)
-    if found.interval.upper <= target.enough:
-        return found
-    explicit = replace(target, explicit=True)
-    lower = max(found.interval.lower, _found(method, _halved(scenario), relation, explicit).interval.lower)
-    interval = Interval(min(lower, found.interval.upper), found.interval.upper)
-    return None if _wide(interval, target) else replace(found, interval=interval)
+    return found if found.interval.upper <= target.enough or not _wide(found.interval, target) else None
 
 
 def _wide(interval: Interval, target: Target) -> bool:

@@ -20,20 +20,23 @@ recursion's where they may all run last (measured: all adapting gains 1e-4 of ε
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
+from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
-from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
-from affidavit.accountant.methods.one_law import Law, law_above, longer, start_of
-from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
-from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.methods.discrete import curve_below
+from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
+from affidavit.accountant.methods.recursion import lower_profile
+from affidavit.accountant.methods.sampled_adaptive import Sample
+from affidavit.accountant.methods.sampled_use import SampledUse, estimate
+from affidavit.accountant.methods.stages import BLOCK, LARGEST_RANGE, Above, above, window
 from affidavit.accountant.methods.zcdp import ZcdpProfile
-from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
+from affidavit.accountant.nodes import walk
+from affidavit.accountant.plan import Exponential, Plan
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -44,20 +47,8 @@ __all__ = ["BlocksMethod", "BlocksProfile"]
 MANY_POINTS, MANY_BESIDE = 7e4, 3e5
 """Lattice points from which on the recursion over all uses takes long; the second where others run after or between,
 whose profile is no sharper than blocks are."""
-BLOCK = 50
-"""Uses of a block."""
-SPACING = 0.15
-"""Of a block's lattice on samples, in deviations of one use's loss."""
-STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
-"""Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
-many, or as much less as they are less of all that is costly."""
-LOOSE = 0.05
-"""ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST_RUN = 100
 """Uses of one range from which on blocks and a law are nearly as sharp as the recursion."""
-CELLS = 24
-"""Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
-LARGEST_RANGE = 4.0
 LEAST_TILT = 1e-6
 COARSE = 1.0 / 32.0
 """Ranges this much smaller than the root of their mean square are lost in the cells of a recursion."""
@@ -70,58 +61,66 @@ ROUNDING = 1e-10
 Parts = list[tuple["OneStep", int]]
 
 
+class _Kind(NamedTuple):
+    """``uses`` of an exponential mechanism, together of about ``size``-zCDP."""
+
+    sample: Sample
+    uses: int
+    size: float
+
+    def step(self, share: float, last: int) -> tuple[OneStep, int]:
+        """t = ``share`` η at every use but the ``last``."""
+        from affidavit.accountant.pld.bounded_range import one_choice
+        from affidavit.accountant.pld.curve import OneStep
+        from affidavit.accountant.pld.subsample import Diluted, Mixed
+
+        eta, rate, taken = self.sample
+        pair: Curve = one_choice(eta, share)
+        if taken < 1.0:
+            pair = Diluted(pair, taken)
+        return OneStep.attained(pair if rate == 1.0 else Mixed(pair, rate), symmetric=rate == 1.0), self.uses - last
+
+
 class BlocksProfile:
     """Both sides, one composition a question; blocks reach as far as the target needs."""
 
     attained = True
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
-        from affidavit.accountant.pld.steps import one_step
-
         self._tolerance = target.tolerance
         self._total = math.inf
-        small = _smallest(scenario, target) * TAIL
-        rest = [(node, count) for node, count in scenario.fixed if not _is_sampled(node)]
-        others = [(one_step(node, relation, explicit=True), count) for node, count in rest]
-        self.attained = all(step.tight for step, _ in others)
         if not scenario.fixed:
             self._total = sum(eta * uses for eta, uses in scenario.exponentials) * (1.0 + 1e-14)
-        each = _by_range(scenario)
-        runs: list[tuple[float, float, int, float]] = []
-        strategies: list[Parts] = []
-        tilt = 1.0
-        if scenario.exponentials:
-            tilt = likely(scenario, target).slope
-            own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
-            tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
-            runs = [(eta, 1.0, uses, eta * eta / 8.0 * uses / (own + beside)) for eta, uses in each]
-            best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
-            last = min(each[0][1], ADAPTED) if len(each) == 1 and (not rest or scenario.order == "fixed-first") else 0
-            loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
-            for shares in (best,) if loud or last else ([0.5] * len(best), best):
-                pairs = zip(each, shares, strict=True)
-                strategies.append([(_one_choice(eta, 1.0, share), uses - last) for (eta, uses), share in pairs])
-            if last:
-                strategies[0].append((_adapted(each[0][0], last, small), 1))
-        for node, uses in scenario.fixed:
-            if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                runs.append((node.of.range, node.rate, uses, 1.0))
-                alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
-                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
-                tilt = alone.tilt
-        tilt = float(f"{tilt:.1e}")
+        small = _smallest(scenario, target) * TAIL
+        samples, rest = _split(scenario, relation)
+        kinds = [*_unsampled(scenario), *samples]
+        own = math.fsum(kind.size for kind in kinds)
+        size = math.fsum(likely_size(node) * count for node, count in scenario.nodes())
+        tilts, choices = zip(*(_strategy(uses, target, math.sqrt(own / size)) for uses in _ways(kinds)), strict=True)
+        tilt = float(f"{max(tilts):.1e}")
         self._runs = [
-            (eta, rate, uses, small / len(runs), tilt, 2.0 ** math.ceil(math.log2(share)))
-            for eta, rate, uses, share in runs
+            (kind.sample, kind.uses, small / len(kinds), tilt, 2.0 ** math.ceil(math.log2(kind.size / size)))
+            for kind in kinds
         ]
-        self._others = others
-        self._lower = [[*strategy, *others] for strategy in strategies]
+        deep = log_nothing(target, scenario.uses)
+        self._others = [(step_of(node, relation, deep=deep, tilt=tilt), count) for node, count in rest]
+        self.attained = all(step.tight for step, _ in self._others)
+        alone = len(kinds) == 1 and not samples and (not rest or scenario.order == "fixed-first")
+        last = min(kinds[0].uses, ADAPTED) if alone else 0
+        adapted = [(_adapted(kinds[0].sample, last, small), 1)] if last else []
+        if not samples and not last and own <= LOUD:
+            choices = (*choices, [0.5] * len(kinds))
+        beside = [*adapted, *((step.reached, count) for step, count in self._others)]
+        self._lower = [
+            [*(kind.step(share, last) for kind, share in zip(kinds, shares, strict=True)), *beside]
+            for shares in choices
+        ]
 
-    def _bound(self) -> _Above:
+    def _bound(self) -> Above:
         """Above all of it."""
-        each = [_above(*run) for run in self._runs]
+        each = [above(*run) for run in self._runs]
         parts = (*(part for one in each for part in one.parts), *self._others)
-        return _Above(parts, sum(one.growth for one in each), sum(one.constant for one in each))
+        return Above(parts, sum(one.growth for one in each), sum(one.constant for one in each))
 
     def least(self, target: Target) -> float:
         """The lower side alone."""
@@ -155,62 +154,80 @@ class BlocksProfile:
 
 
 class BlocksMethod:
-    """Exponential mechanisms too many for the recursion, beside others or not; or one of them on Poisson samples."""
+    """Exponential mechanisms too many for the recursion, on samples or not, beside others or not."""
 
     name = "blocks"
     exact = True
 
+    @staticmethod
+    def is_sharp(scenario: Scenario, relation: Relation) -> bool:
+        """Whether no exponential mechanism beside the blocks has its envelope only, and no block is hardly a use."""
+        samples, rest = _split(scenario, relation)
+        enveloped = any(isinstance(one, Exponential) for node, _ in rest for one in walk(node))
+        return not enveloped and all(kind.sample.taken == 1.0 for kind in samples)
+
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies where the recursion over all uses takes long, and the order of the exponential ones is known."""
-        sampled = [(node, count) for node, count in scenario.fixed if _is_sampled(node)]
-        if not scenario.exponentials and not sampled:
-            return "needs an exponential leaf"
-        if sampled and (len(sampled) > 1 or scenario.exponentials or relation == "substitution"):
-            return "exponential leaves on samples: one of them, not under substitution"
-        if scenario.exponentials and scenario.order != "any":
+        samples, rest = _split(scenario, relation)
+        if not scenario.exponentials and not samples:
+            return "needs exponential leaves, or very many on samples"
+        if not scenario.exponentials and not AdaptiveMethod().why_not(scenario, relation):
+            return "few enough uses for the recursion on samples"
+        if scenario.exponentials and not samples and scenario.order != "any":
             sums = scenario.fixed and scenario.order != "fixed-first"
             if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            short = any(uses < SHORTEST_RUN for _, uses in _by_range(scenario))
-            if short and min(eta for eta, _ in scenario.exponentials) > COARSE * typical_range(scenario):
-                return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
-        ranges = [eta for eta, _ in scenario.exponentials]
-        for node, uses in sampled:
-            if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                ranges.append(eta := node.of.range)
-                if uses <= few_uses(eta):
-                    return "few enough uses for the recursion on samples"
-                if are_weak(eta, node.rate, BLOCK):
-                    return "too weak uses for the recursion on samples"
+            each = _unsampled(scenario)
+            loose = SHORTEST_RUN * sum(kind.size / kind.uses for kind in each) > sum(kind.size for kind in each)
+            if loose and min(kind.sample.eta for kind in each) > COARSE * typical_range(scenario):
+                return f"ranges of fewer than {SHORTEST_RUN} uses: blocks would be loose"
+        ranges = [kind.sample.eta for kind in (*_unsampled(scenario), *samples)]
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
         if min(ranges) < LEAST_RANGE:
             return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
-        return _gap(Scenario(fixed=tuple(pair for pair in scenario.fixed if pair not in sampled)), relation)
+        return _gap(Scenario(fixed=rest), relation)
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BlocksProfile:
         """Blocks for ``target``."""
         return BlocksProfile(scenario, relation, target)
 
 
-def _by_range(scenario: Scenario) -> list[tuple[float, int]]:
-    """(range, uses) in all."""
+def _unsampled(scenario: Scenario) -> list[_Kind]:
     uses: dict[float, int] = {}
     for eta, count in scenario.exponentials:
         uses[eta] = uses.get(eta, 0) + count
-    return sorted(uses.items())
+    return [_Kind(Sample(eta, 1.0, 1.0), count, eta * eta / 8.0 * count) for eta, count in sorted(uses.items())]
+
+
+def _ways(kinds: Sequence[_Kind]) -> list[list[tuple[SampledUse, int]]]:
+    """Their uses, in each direction where the two differ."""
+    most = max(len(kind.sample.ways) for kind in kinds)
+    return [[(kind.sample.ways[way % len(kind.sample.ways)], kind.uses) for kind in kinds] for way in range(most)]
+
+
+def _strategy(uses: list[tuple[SampledUse, int]], target: Target, part: float) -> tuple[float, list[float]]:
+    """About −d ln δ/dε at the answer, of which these are a part, and the t/η that are best there."""
+    tilt = estimate(uses, delta=target.delta, epsilon=target.epsilon or 0.0).slope * part
+    return max(tilt, LEAST_TILT), [use.best_share(max(tilt, LEAST_TILT)) for use, _ in uses]
+
+
+def _split(scenario: Scenario, relation: Relation) -> tuple[list[_Kind], tuple[tuple[Plan, int], ...]]:
+    """What runs on samples so often that blocks serve, and all else but exponential mechanisms."""
+    kinds: list[_Kind] = []
+    rest: list[tuple[Plan, int]] = []
+    for node, uses in scenario.fixed:
+        sample = Sample.of(node, relation)
+        known = sample is not None and LEAST_RANGE <= sample.eta <= LARGEST_RANGE and not sample.is_weak(BLOCK)
+        if sample is not None and known and uses >= SHORTEST_RUN:
+            kinds.append(_Kind(sample, uses, likely_size(node) * uses))
+        else:
+            rest.append((node, uses))
+    return kinds, tuple(rest)
 
 
 def _gap(others: Scenario, relation: Relation) -> str:
-    from affidavit.accountant.methods.pld import pair_gap
-
-    if any(isinstance(leaf, Exponential) for node, _ in others.fixed for _, leaf, _ in leaves(node)):
-        return "an exponential leaf below another node"
     return pair_gap(others, relation) if others.fixed else ""
-
-
-def _is_sampled(node: Plan) -> bool:
-    return isinstance(node, Poisson) and isinstance(node.of, Exponential)
 
 
 def _smallest(scenario: Scenario, target: Target) -> float:
@@ -221,95 +238,11 @@ def _smallest(scenario: Scenario, target: Target) -> float:
     return max(ZcdpProfile(rho).delta(max(target.epsilon or 0.0, 0.0)).upper, 1e-270)
 
 
-class _Above(NamedTuple):
-    """δ of the uses is at most e^``growth`` × (that of ``parts`` + ``constant``)."""
-
-    parts: tuple[tuple[OneStep, int], ...]
-    growth: float = 0.0
-    constant: float = 0.0
-
-
 @lru_cache(maxsize=32)
-def _adapted(eta: float, uses: int, small: float) -> OneStep:
+def _adapted(sample: Sample, uses: int, small: float) -> OneStep:
     """The recursion's strategy."""
     from affidavit.accountant.pld.curve import OneStep
 
-    return OneStep.attained(curve_below(lower_profile(((eta, uses),), _window(eta, uses, small))), symmetric=True)
-
-
-def _window(eta: float, uses: int, small: float) -> Corridor:
-    width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True)
-
-
-@lru_cache(maxsize=32)
-def _above(eta: float, rate: float, uses: int, small: float, tilt: float, share: float) -> _Above:
-    """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out.
-
-    ``share``: what they are of all that is costly.
-    """
-    length = min(uses, BLOCK)
-    enough = share * min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
-    if (rest := uses - length) > 0:
-        sides = _sides(eta, rate, length, small)
-        starts = [start_of(use, block, spacing, small=small) for use, block, spacing in sides]
-        growth = constant = 0.0
-        while True:
-            laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
-            behind = uses - rest
-            taken = rest if rest <= LAST_STAGE * behind or behind >= enough else math.floor(STAGE * behind)
-            growth += max(law.growth for law in laws) * taken
-            constant += max(law.constant for law in laws) * taken
-            if taken == rest or growth > LOOSE:
-                break
-            starts = [longer(start, one.law, taken, small) for start, one in zip(starts, laws, strict=True)]
-            rest -= taken
-        if growth <= LOOSE:
-            first = _step([_atoms(start.law) for start in starts])
-            return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
-    parts = []
-    blocks = -(-uses // length)  # as few as there may be, of two lengths at most
-    short, longer_ones = divmod(uses, blocks)
-    for size, count in ((short + 1, longer_ones), (short, blocks - longer_ones)):
-        if not count:
-            continue
-        sides = _sides(eta, rate, size, small / count)
-        parts.append((_step([curve_above(block, spacing) for _, block, spacing in sides]), count))
-    return _Above(tuple(parts))
-
-
-def _sides(eta: float, rate: float, uses: int, small: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
-    """A block's upper side and its lattice, by direction; one where both are the same."""
-    if rate < 1.0:
-        alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
-        return SampledAdaptiveProfile(alone, Target(delta=small)).curves(SPACING)
-    # The family is closed under exchanging P and Q.
-    block = upper_profile(((eta, uses),), _window(eta, uses, small))
-    return [(SampledUse(eta, 1.0, "forward"), block, eta / CELLS)]
-
-
-def _step(curves: list[Curve]) -> OneStep:
-    from affidavit.accountant.pld.curve import Direction, OneStep
-
-    return OneStep(Direction(curves[0], None), Direction(curves[-1], None))
-
-
-def _atoms(law: Law) -> Curve:
-    """A law as losses."""
-    return curve_above(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
-
-
-def _one_choice(eta: float, rate: float, share: float) -> OneStep:
-    """t = ``share`` η at every use on samples of a rate."""
-    import numpy as np
-
-    from affidavit.accountant.pld.atomic import Atomic, pure
-    from affidavit.accountant.pld.curve import OneStep
-    from affidavit.accountant.pld.subsample import Mixed
-
-    if rate == 1.0 and share == 0.5:
-        return OneStep.attained(pure(0.5 * eta), symmetric=True)
-    t = share * eta
-    chance = -math.expm1(t - eta) / -math.expm1(-eta)
-    pair = Atomic(np.array([t - eta, t]), np.array([math.log1p(-chance), math.log(chance)]))
-    return OneStep.attained(pair if rate == 1.0 else Mixed(pair, rate))
+    return OneStep.attained(
+        curve_below(lower_profile(((sample.eta, uses),), window(sample, uses, small))), symmetric=True
+    )

@@ -196,11 +196,9 @@ def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[A
     # Not on a sample, the chords of all t at once: they are off by a thousandth of what the pieces may be.
     chords = prepare(use.eta, one.spacing)
     beyond = one.margin - chords.margin
-    return (
-        chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low),
-        0.0,
-        chords.slack,
-    )
+    above = chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low)
+    none = lines[0, one.margin : one.margin + len(above)]
+    return use.taken * above + (1.0 - use.taken) * none, 0.0, chords.slack
 
 
 def _at_random(laws: list[Law], shares: Array) -> Law:

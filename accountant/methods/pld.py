@@ -7,20 +7,42 @@ it count as concentrated, where that is less than their envelope.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
-from affidavit.accountant.nodes import ZeroConcentrated, walk
+from affidavit.accountant.methods.stages import together
+from affidavit.accountant.nodes import Exponential, Plan, Poisson, WithoutReplacement, ZeroConcentrated, walk
 from affidavit.accountant.validate import Relation
 
-__all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
+if TYPE_CHECKING:
+    from affidavit.accountant.pld.curve import OneStep
+
+__all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "log_nothing", "pair_gap", "step_of"]
 
 ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
 """ln of the share of δ that truncation may cost."""
+NEAR, TRIES, LEAST_ORDER = 1e-3, 8, 0.1
+"""A lower side that is so near, relatively, is not looked for further; how often else; the least order × range."""
+
+Parts = list[tuple["OneStep", int]]
+Sides = tuple[float, float]
+
+
+def step_of(node: Plan, relation: Relation, *, deep: float, explicit: bool = True, tilt: float = 0.0) -> OneStep:
+    """``one_step``, with exponential mechanisms that run together on a sample as sharp as is known.
+
+    ``deep``: its ``log_nothing``.
+    """
+    from affidavit.accountant.pld.steps import one_step
+
+    return one_step(node, relation, explicit=explicit, log_nothing=deep, tilt=tilt, together=together)
 
 
 class PldProfile:
@@ -32,16 +54,12 @@ class PldProfile:
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
         from affidavit.accountant.pld.concentrated import concentrated_step
-        from affidavit.accountant.pld.steps import one_step
 
-        rho, nodes = concentrated(scenario.nodes())
-        deep = _log_nothing(target, scenario.uses)
-        explicit = [(one_step(node, relation, explicit=True, log_nothing=deep), count) for node, count in nodes]
+        rho, self._nodes = concentrated(scenario.nodes())
+        self._relation, self._deep = relation, log_nothing(target, scenario.uses)
+        explicit = self._steps(explicit=True)
         self.attained = all(step.tight for step, _ in explicit)
-        if not target.explicit:
-            self._parts = [(one_step(node, relation, log_nothing=deep), count) for node, count in nodes]
-        else:
-            self._parts = explicit
+        self._parts = explicit if target.explicit else self._steps()
         if rho > 0.0:
             self._parts = [*self._parts, (concentrated_step(rho), 1)]
         self._tolerance, self._enough = target.tolerance, target.enough
@@ -49,18 +67,72 @@ class PldProfile:
     def delta(self, epsilon: float) -> Interval:
         from affidavit.accountant.pld.engine import delta_bracket
 
-        found = delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance, enough=self._enough)
-        lower, upper = _widened(*found)
-        return Interval(lower, min(1.0, upper))
+        found = self._bracket(partial(delta_bracket, epsilon=epsilon), lambda upper: (epsilon, upper))
+        return Interval(found.lower, min(1.0, found.upper))
 
     def epsilon(self, delta: float) -> Interval:
         from affidavit.accountant.pld.engine import epsilon_bracket
 
-        found = epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance, enough=self._enough)
-        return _widened(*found)
+        return self._bracket(partial(epsilon_bracket, delta=delta), lambda upper: (upper, delta))
+
+    def _bracket(self, ask: Callable[..., Sides], point: Callable[[float], tuple[float, float]]) -> Interval:
+        """Both sides; ``point`` is the (ε, δ) of an upper side. Room for the last digits of float64, which the engine
+        charges only in the mass it moves."""
+        lower, upper = ask(self._parts, tolerance=self._tolerance, enough=self._enough)
+        if self._enough < upper < math.inf and upper - lower > self._tolerance * upper:
+            lower = max(lower, self._chosen(partial(ask, tolerance=self._tolerance), *point(upper), wanted=upper))
+        return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
+
+    def _steps(self, *, explicit: bool = False, tilt: float = 0.0) -> Parts:
+        return [
+            (step_of(node, self._relation, deep=self._deep, explicit=explicit, tilt=tilt), count)
+            for node, count in self._nodes
+        ]
+
+    def _chosen(self, ask: Callable[[Parts], Sides], epsilon: float, delta: float, *, wanted: float) -> float:
+        """A lower side: each exponential mechanism is the choice of one order of moments, near the best for (ε, δ).
+
+        That is about −d ln δ/dε, on a sample as often less as the rate, where losses are small; of few uses, less.
+        """
+        from scipy.optimize import minimize_scalar
+
+        from affidavit.accountant.pld.engine import slope
+
+        orders = {order for node, _ in self._nodes for order in _orders(node)}
+        tilt = slope(self._parts, epsilon=epsilon, delta=delta) if orders else 0.0
+        if tilt <= 0.0:
+            return 0.0
+
+        def reached(order: float) -> float:
+            steps = self._steps(explicit=True, tilt=order)
+            return ask([(step.reached, count) for step, count in steps])[0]
+
+        def missed(log: float) -> float:
+            found.append(reached(math.exp(log)))
+            return -found[-1]
+
+        found = [reached(order * tilt) for order in sorted(orders)]
+        if max(found) < (1.0 - NEAR) * wanted:
+            largest = max(one.range for node, _ in self._nodes for one in walk(node) if isinstance(one, Exponential))
+            bounds = math.log(LEAST_ORDER / largest), math.log(max(tilt, 1.0 / largest))
+            minimize_scalar(missed, bounds=bounds, method="bounded", options={"maxiter": TRIES})
+        return max(found)
 
 
-def _log_nothing(target: Target, uses: int) -> float:
+def _orders(node: Plan) -> set[float]:
+    """Of the moments that may decide on a node's exponential mechanisms, in units of that of the whole."""
+    if isinstance(node, Exponential):
+        return {1.0}
+    found = {order for below in node.below for order in _orders(below)}
+    match node:
+        case Poisson(rate=rate):
+            return found | {rate * order for order in found}
+        case WithoutReplacement(population=population, sample=sample):
+            return found | {sample / population * order for order in found}
+    return found
+
+
+def log_nothing(target: Target, uses: int) -> float:
     """ln of a mass that is nothing beside δ, in each of so many uses."""
     return math.log(max(target.delta or 0.0, 1e-300) / max(uses, 1)) - NEGLIGIBLE
 
@@ -84,11 +156,6 @@ def pair_gap(scenario: Scenario, relation: Relation) -> str:
     return (
         "a zCDP guarantee has no dominating pair" if holds_zcdp(scenario) else PldMethod().why_not(scenario, relation)
     )
-
-
-def _widened(lower: float, upper: float) -> Interval:
-    """Room for the last digits of float64, which the engine charges only in the mass it moves."""
-    return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
 
 
 class PldMethod:

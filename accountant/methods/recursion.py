@@ -11,6 +11,10 @@ and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise a
 convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in closed form, where both
 sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
+On a Poisson sample that may tell whether it holds a record, which is replaced by another, a use sees it with chance q
+and loses nothing else: H_k is 1 − q of H_{k−1} and q of the above (``thin``). That is reached, as the laws of a sample
+without a record may have no outcome in common with the others (docs/theory/semantics.md).
+
 H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on: that decides
 how narrow the result is, never whether it is valid. With nothing
 else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so the corridor begins at
@@ -42,6 +46,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.methods.chords import Use, prepare
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
+from affidavit.accountant.methods.sampled_use import SampledUse
 
 if TYPE_CHECKING:
     from numpy import float64, int64, intp
@@ -68,7 +73,7 @@ class Corridor:
     """Lattice points ``first`` to ``high[k]``, at spacing ``spacing``, for k = 0 … T uses still to come.
 
     ``concentrated[k]`` is ρ_k of the exponential uses; ``alone`` says that nothing else runs after them, so that the
-    moment bound holds, and ``first`` is 0.
+    moment bound holds, and ``first`` is 0. ``thin``: one use, of which all are alike, that may not see the record.
     """
 
     spacing: float
@@ -76,6 +81,12 @@ class Corridor:
     high: NDArray[int64]
     concentrated: Array
     alone: bool
+    thin: SampledUse | None = None
+
+    @property
+    def taken(self) -> float:
+        """The chance that a use sees the record."""
+        return 1.0 if self.thin is None else self.thin.taken
 
     @property
     def points(self) -> int:
@@ -84,6 +95,8 @@ class Corridor:
 
     def tail(self, k: int, x: float) -> tuple[float, float]:
         """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, good near ``x``; λ = 0 if nothing is known."""
+        if self.thin is not None:
+            return self.thin.tail().at(k, x)
         rho = float(self.concentrated[k]) * (1.0 + 1e-12)
         if not self.alone or rho <= 0.0 or x <= rho:
             return 0.0, 0.0
@@ -94,7 +107,7 @@ class Corridor:
 
 
 @lru_cache(maxsize=32)
-def whole(runs: Runs, spacing: float, *, width: float, bounded: bool) -> Corridor:
+def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, thin: SampledUse | None = None) -> Corridor:
     """The same window −``width`` … ``width`` at every step; if ``bounded``, from 0 to what the uses can reach."""
     import numpy as np
 
@@ -103,14 +116,14 @@ def whole(runs: Runs, spacing: float, *, width: float, bounded: bool) -> Corrido
     first = 0 if bounded else math.floor(-width / spacing) - 1
     ends = np.minimum(width, reach) if bounded else np.full(len(rho), width)
     high = np.maximum(np.ceil(ends / spacing).astype(np.int64) + 1, first + 1)  # two points at least
-    return Corridor(spacing, first, high, rho, bounded)
+    return Corridor(spacing, first, high, rho, bounded, thin)
 
 
 @lru_cache(maxsize=16)
 def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
     if last is None:
-        done, values = 1, _one_use(runs[-1][0], _points(corridor, 1))[0]
+        done, values = 1, _one_use(runs[-1][0], _points(corridor, 1), corridor.taken)[0]
     else:
         done, values = 0, last.upper(_points(corridor, 0))
     side = _UpperSide(runs, corridor)
@@ -126,7 +139,7 @@ def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -
     import numpy as np
 
     if last is None:
-        done, lines = 1, np.stack(_one_use(runs[-1][0], _points(corridor, 1)))
+        done, lines = 1, np.stack(_one_use(runs[-1][0], _points(corridor, 1), corridor.taken))
     else:
         x = _points(corridor, 0)
         done, lines = 0, np.stack((last.lower(x), last.lower_slope(x)))
@@ -153,12 +166,12 @@ def _nothing(x: Array) -> tuple[Array, Array]:
     return -np.expm1(left), np.where(x < 0.0, np.exp(left), 0.0)
 
 
-def _one_use(eta: float, x: Array) -> tuple[Array, Array]:
-    """H_1 and −α dH_1/dα, x >= 0."""
+def _one_use(eta: float, x: Array, taken: float) -> tuple[Array, Array]:
+    """H_1 and −α dH_1/dα, x >= 0, where H_0 is 0."""
     import numpy as np
 
     inside = np.minimum(x, eta)
-    gap, scale = np.expm1((eta - inside) / 2.0), 1.0 / math.expm1(eta)
+    gap, scale = np.expm1((eta - inside) / 2.0), taken / math.expm1(eta)
     return np.exp(inside) * gap * gap * scale, np.exp(inside) * gap * scale
 
 
@@ -255,8 +268,10 @@ class _UpperSide(_Side):
         """One use more."""
         import numpy as np
 
-        planes = planes_of(self._reach(move)[0], move.use)
-        above = move.use.upper(planes, move.use.margin - self._first)
+        before = self._reach(move)[0]
+        above = move.use.upper(planes_of(before, move.use), move.use.margin - self._first)
+        if (taken := self._corridor.taken) < 1.0:
+            above = taken * above + (1.0 - taken) * before[move.use.margin : move.use.margin + move.points]
         self.put(move.k, np.minimum(above, 1.0, out=above)[None])  # coarse lattices of large ranges are far above
 
     def _mirrored(self, count: int) -> Array:
@@ -330,6 +345,8 @@ class _LowerSide(_Side):
         for side, flat in enumerate(planes.reshape(2, -1)):
             behind = flat[second]
             result[side] = chance * (flat[first] - behind) + behind
+        if (taken := self._corridor.taken) < 1.0:
+            result = taken * result + (1.0 - taken) * planes[:, 0, use.margin : use.margin + points]
         self.put(move.k, result)
 
     def _mirrored(self, count: int) -> Array:

@@ -15,11 +15,11 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import EPSILON_FLOOR, LARGEST_EPSILON, Interval, Target, certain_delta
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import Window, compose
-from affidavit.accountant.methods.sampled_use import SampledUse, estimate
-from affidavit.accountant.plan import Exponential, Poisson
+from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
+from affidavit.accountant.plan import Exponential, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
-__all__ = ["SampledAdaptiveProfile", "are_weak", "few_uses", "sampled_gap"]
+__all__ = ["Sample", "SampledAdaptiveProfile", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
@@ -37,7 +37,7 @@ ROUNDS = 5
 FEW_USES, MOST_USES, LARGEST_RANGE = 400, 2000, 60.0
 """Uses from which on blocks take a fifth of the time (``few_uses``); beyond the others the grid would be too coarse."""
 LEAST = 1e-10
-"""Least rate × range², a use (``are_weak``)."""
+"""Least rate × range², a use (``Sample.is_weak``)."""
 
 
 def few_uses(eta: float) -> float:
@@ -45,23 +45,49 @@ def few_uses(eta: float) -> float:
     return min(MOST_USES, FEW_USES * max(1.0, eta * eta))
 
 
-def are_weak(eta: float, rate: float, uses: int) -> bool:
-    """Whether rounding in a recursion over ``uses`` is no longer small beside what they do."""
-    return rate * eta**2 < LEAST * uses
+class Sample(NamedTuple):
+    """An exponential mechanism of range ``eta`` on samples: see ``SampledUse``."""
+
+    eta: float
+    rate: float
+    taken: float
+
+    @classmethod
+    def of(cls, node: Plan, relation: Relation) -> Sample | None:
+        """None for what is none, and where only the envelope of the pairs is known."""
+        match node:
+            case Poisson(rate=rate, of=Exponential(range=eta)) if relation != "substitution":
+                return cls(eta, rate, 1.0)
+            case Poisson(rate=rate, of=Exponential(range=eta), absent=None):
+                return cls(eta, 1.0, rate)
+            case WithoutReplacement(population=population, sample=sample, of=Exponential(range=eta)):
+                return cls(eta, sample / population, 1.0) if relation == "add-remove" else None
+        return None
+
+    @classmethod
+    def alone(cls, scenario: Scenario, relation: Relation) -> tuple[Sample, int] | None:
+        """With its uses, if it is all there is."""
+        if len(scenario.fixed) != 1 or scenario.exponentials:
+            return None
+        ((node, uses),) = scenario.fixed
+        found = cls.of(node, relation)
+        return None if found is None else (found, uses)
+
+    @property
+    def ways(self) -> tuple[SampledUse, ...]:
+        """One use, in both directions where they differ."""
+        ways: tuple[Direction, ...] = ("forward", "backward") if self.rate < 1.0 else ("forward",)
+        return tuple(SampledUse(self.eta, self.rate, way, self.taken) for way in ways)
+
+    def is_weak(self, uses: int) -> bool:
+        """Whether rounding in a recursion over ``uses`` is no longer small beside what they do."""
+        return self.rate * self.taken * self.eta**2 < LEAST * uses
 
 
-def sampled_gap(scenario: Scenario, relation: Relation) -> str:
-    """Empty if the scenario is one exponential mechanism on Poisson samples, else why not."""
-    if len(scenario.fixed) != 1:
-        return "needs an exponential leaf, unsampled or alone on Poisson samples"
-    node, uses = scenario.fixed[0]
-    if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
-        return "needs an exponential leaf"
-    eta = node.of.range
-    if eta > LARGEST_RANGE or uses > few_uses(eta) or are_weak(eta, node.rate, uses):
+def sampled_gap(sample: Sample, uses: int) -> str:
+    """Empty if the recursion on samples serves, else why not."""
+    if sample.eta > LARGEST_RANGE or uses > few_uses(sample.eta) or sample.is_weak(uses):
         return "too many, too strong or too weak uses for the recursion on samples"
-    if relation == "substitution":
-        return "a Poisson sample under substitution has an envelope only"
     return ""
 
 
@@ -115,12 +141,9 @@ def _work(use: SampledUse, window: Window) -> float:
 class SampledAdaptiveProfile:
     """Both sides, both directions, refined about each question."""
 
-    def __init__(self, scenario: Scenario, target: Target) -> None:
-        node, self._uses = scenario.fixed[0]
-        if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
-            raise TypeError(node.kind)
-        eta, rate = node.of.range, node.rate
-        self._directions = SampledUse(eta, rate, "forward"), SampledUse(eta, rate, "backward")
+    def __init__(self, sample: Sample, uses: int, target: Target) -> None:
+        self._uses = uses
+        self._directions = sample.ways
         self._target = target
         self._everywhere: tuple[_Sides, ...] = ()
 
@@ -140,25 +163,16 @@ class SampledAdaptiveProfile:
         found = ((use, *self._whole(use, share=share)) for use in self._directions)
         return [(use, sides.upper, spacing) for use, sides, spacing in found]
 
-    def shares(self) -> tuple[float, ...]:
-        """About the best t/η, forward and backward, if it is the same at every use."""
-        near = (self._estimate(use, self._target) for use in self._directions)
-        return tuple(use.best_share(one.slope) for use, one in zip(self._directions, near, strict=True))
-
-    @property
-    def tilt(self) -> float:
-        """About −d ln δ/dε at the answer."""
-        return max(self._estimate(use, self._target).slope for use in self._directions)
-
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
         return self._larger(replace(self._target, delta=delta, epsilon=None))
 
     def _larger(self, target: Target) -> Interval:
-        forward, backward = self._directions
-        found = self._refined(forward, target, 0.0)
-        other = self._refined(backward, target, found.lower)
-        return Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+        found = Interval(0.0, 0.0)
+        for use in self._directions:
+            other = self._refined(use, target, found.lower)
+            found = Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+        return found
 
     def _refined(self, use: SampledUse, target: Target, enough: float) -> Interval:
         """The bracket of one direction; an upper side below ``enough`` is narrow enough."""

@@ -245,10 +245,11 @@ class OneMore:
         cuts, h = self._lattice.cuts, self._lattice.spacing
         places = -cuts.cells[:, cut]
         share = np.expm1(cuts.inside[:, cut]) / math.expm1(h)
-        first = int(places.min()) - 1
-        masses = np.zeros(int(places.max()) - first + 1)
-        np.add.at(masses, places - first, cuts.weights[:, cut] * (1.0 - share))
-        np.add.at(masses, places - first - 1, cuts.weights[:, cut] * share)
+        first, weights = min(int(places.min()) - 1, 0), cuts.weights[:, cut] * self._lattice.use.taken
+        masses = np.zeros(max(int(places.max()), 0) - first + 1)
+        masses[-first] = 1.0 - self._lattice.use.taken
+        np.add.at(masses, places - first, weights * (1.0 - share))
+        np.add.at(masses, places - first - 1, weights * share)
         return first, masses
 
 

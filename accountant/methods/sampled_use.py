@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from affidavit.accountant.methods.base import Interval
+
 if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
     Array = NDArray[float64]
 
-__all__ = ["Direction", "Estimate", "SampledUse", "Tail", "estimate"]
+__all__ = ["Direction", "Estimate", "MomentProfile", "SampledUse", "Tail", "estimate"]
 
 Direction = Literal["forward", "backward"]
 
@@ -37,22 +39,49 @@ class Tail(NamedTuple):
 
     def at(self, k: int, x: float) -> tuple[float, float]:
         """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, the least near ``x``."""
+        constants = self._constants(k, x)
+        best = int((constants - self.rates * x).argmin())
+        return float(constants[best]), float(self.rates[best])
+
+    def reach(self, k: int, log_small: float) -> float:
+        """A loss beyond which H_k is so small."""
+        return float(((self._constants(k, 0.0) - log_small) / self.rates).min())
+
+    def _constants(self, k: int, x: float) -> Array:
         import numpy as np
 
         rates = self.rates
         terms = np.stack((k * self.logs, rates * np.log(rates), -(1.0 + rates) * np.log1p(rates)))
-        constants = terms.sum(axis=0) + ROUNDING * (1.0 + np.abs(terms).sum(axis=0) + rates * (1.0 + abs(x)))
-        best = int(np.argmin(constants - rates * x))
-        return float(constants[best]), float(rates[best])
+        constants: Array = terms.sum(axis=0) + ROUNDING * (1.0 + np.abs(terms).sum(axis=0) + rates * (1.0 + abs(x)))
+        return constants
+
+
+@dataclass(frozen=True, slots=True)
+class MomentProfile:
+    """What the moments of ``uses`` say."""
+
+    use: SampledUse
+    uses: int
+
+    def delta(self, epsilon: float) -> Interval:
+        constant, rate = self.use.tail().at(self.uses, epsilon)
+        return Interval(0.0, math.exp(min(constant - rate * epsilon, 0.0)))
+
+    def epsilon(self, delta: float) -> Interval:
+        return Interval(0.0, max(self.use.tail().reach(self.uses, math.log(delta)), 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class SampledUse:
-    """One use at range ``eta`` > 0 on a Poisson sample of rate 0 < ``rate`` <= 1, seen in one direction."""
+    """One use at range ``eta`` > 0 on a sample that a record joins at 0 < ``rate`` <= 1, seen in one direction.
+
+    ``taken`` is the chance that it sees the record at all, where both neighbours hold one: else it loses nothing.
+    """
 
     eta: float
     rate: float
     direction: Direction
+    taken: float = 1.0
 
     @property
     def swing(self) -> tuple[float, float]:
@@ -99,7 +128,20 @@ class SampledUse:
         share = np.exp(terms[0][rows, best] - logs[rows, best])
         sign = 1.0 if self.direction == "forward" else -1.0
         gap = near[best] - far[best]
-        return logs[rows, best], sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
+        mean, variance = sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
+        if self.taken == 1.0:
+            return logs[rows, best], mean, variance
+        whole = self.thinned(logs[rows, best])
+        seen = np.exp(math.log(self.taken) + logs[rows, best] - whole)
+        return whole, seen * mean, seen * (variance + (1.0 - seen) * mean * mean)
+
+    def thinned(self, logs: Array) -> Array:
+        """ln of moments where the record is seen or not, from those where it is."""
+        import numpy as np
+
+        if self.taken == 1.0:
+            return logs
+        return np.logaddexp(math.log1p(-self.taken), math.log(self.taken) + logs)
 
     def best_share(self, theta: float) -> float:
         """t/η at which E[e^{θ loss}] is largest, to a thousandth."""
@@ -137,7 +179,7 @@ def _tail(use: SampledUse) -> Tail:
         terms = power(1.0 + rates, near[1:]) + log_near, power(1.0 + rates, far[1:]) + log_far
     else:
         terms = power(-rates, near[:-1]) + log_near, power(-rates, far[:-1]) + log_far
-    logs = np.logaddexp(*terms).max(axis=1)
+    logs = use.thinned(np.logaddexp(*terms).max(axis=1))
     return Tail(rates, logs + MOMENT_ROUNDING * (1.0 + np.abs(logs) + rates * use.eta))
 
 

@@ -167,6 +167,15 @@ class Direction:
     upper: Curve
     lower: Curve | None
 
+    @property
+    def reached(self) -> Direction:
+        """The pair that is attained, by itself; that of nothing released where none is known."""
+        pair = self.lower or _NO_LOSS
+        return Direction(pair, pair)
+
+
+_NO_LOSS = NoLoss()
+
 
 @dataclass(frozen=True, slots=True)
 class OneStep:
@@ -188,6 +197,18 @@ class OneStep:
     def tight(self) -> bool:
         """Whether the lower side is the dominating pair itself, in both directions."""
         return self.forward.lower is self.forward.upper and self.backward.lower is self.backward.upper
+
+    @property
+    def least(self) -> OneStep:
+        """The lower side alone: what it costs at most is said elsewhere."""
+        forward = Direction(_NO_LOSS, self.forward.lower)
+        return OneStep(forward, forward if self.symmetric else Direction(_NO_LOSS, self.backward.lower))
+
+    @property
+    def reached(self) -> OneStep:
+        """The pairs that are attained, by themselves."""
+        forward = self.forward.reached
+        return OneStep(forward, forward if self.symmetric else self.backward.reached)
 
     @classmethod
     def attained(cls, curve: Curve, *, symmetric: bool = False) -> OneStep:

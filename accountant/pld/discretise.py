@@ -8,7 +8,7 @@ a_i, above it between, since H is convex. In masses: the mass (P_i, Q_i) of (l_i
 between its ends so that both totals stay; the right end gets (P_i − e^{l_i} Q_i)/(1 − e^{−h}).
 Mass above the grid goes to +inf, mass below it to l_0: both raise losses.
 
-**Lower**: with m_i the midpoint of [l_i, l_{i+1}] and ℓ_i the tangent of H at e^{m_i} (value and
+**Lower**: with m_i in [l_i, l_{i+1}], about its midpoint, and ℓ_i the tangent of H at e^{m_i} (value and
 slope are tails), take v_i = min(ℓ_{i−1}(a_i), ℓ_i(a_i)). The chord from v_i to v_{i+1} is under ℓ_i, so
 under H. In masses, with bins (m_{i−1}, m_i] around l_i and D_i = P_i − a_i Q_i = ℓ_{i−1}(a_i) − ℓ_i(a_i):
 g_i = (−D_i)₊ and g'_i = (D_i)₊ are what v_i falls short of ℓ_i and ℓ_{i−1}, the chord's slope is
@@ -98,7 +98,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     grid = origin + step * np.arange(points, dtype=np.float64)
     if step > COARSE:
         return _rounded_down(curve, grid, step)
-    logs = curve.logs(grid[:-1] + 0.5 * step)
+    logs = curve.logs(_between(curve, grid, step))
     infinity = curve.infinity
     # The masses at ±inf stay where they are: what follows is about the finite losses.
     if infinity > 0.0:
@@ -147,6 +147,18 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     shares = np.abs(lift) * math.exp(step) / np.maximum(tails[:-1], 1e-300)
     rounding = _rounding(logs) + curve.accuracy + 2.0 * UNIT * float(shares.max(initial=0.0))
     return Masses(float(at[0]), step, result, infinity, rounding)
+
+
+def _between(curve: Curve, grid: Array, step: float) -> Array:
+    """m_i: midpoints, but next to an atom at either end of the support, which is a kink of its own there."""
+    between: Array = grid[:-1] + 0.5 * step
+    if between.size > 1 and curve.atoms:
+        near = loss_rounding(grid)
+        if curve.low in curve.atoms and abs(grid[0] - curve.low) <= near:
+            between[0] = max(float(grid[0]), curve.low)
+        if curve.high in curve.atoms and abs(grid[-1] - curve.high) <= near:
+            between[-1] = math.nextafter(min(float(grid[-1]), curve.high), -math.inf)
+    return between
 
 
 def _one_loss(curve: Curve, step: float, logs: Logs) -> Masses:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+
 from affidavit.accountant.pld.contour import contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
@@ -24,11 +26,11 @@ from affidavit.accountant.pld.nested import LOG_NOTHING, composed_curve
 from affidavit.accountant.pld.problem import HUGE, Problem, Target
 from affidavit.accountant.pld.two_uses import two_uses
 
-__all__ = ["Way", "delta_bracket", "epsilon_bracket", "one_way"]
+__all__ = ["Way", "delta_bracket", "epsilon_bracket", "one_way", "slope"]
 
 ROUNDS = 20
-FURTHEST = 1e300
-"""Beyond it no ε of one use is sought."""
+FURTHEST, SMALLEST = 1e300, 1e-300
+"""Beyond it no ε of one use is sought; a δ that is divided by."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
 CHEAP, APART = 0.02, 1e-3
@@ -65,6 +67,18 @@ def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3, enou
 def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3, enough: float = 0.0) -> tuple[float, float]:
     """(lower, upper) with lower <= δ(ε) <= upper; ``tolerance`` is relative to δ, ``enough`` as for ε."""
     return _both(parts, Target(epsilon=epsilon), tolerance, enough)
+
+
+def slope(parts: Parts, *, epsilon: float, delta: float) -> float:
+    """About −d ln δ/dε of the composition where its upper side is (``epsilon``, ``delta``): (P(L > ε) − δ)/δ."""
+    found = 0.0
+    for above, _ in {one_way(parts, "forward"), one_way(parts, "backward")}:
+        if len(above) == 1 and above[0][1] == 1:
+            tail = math.exp(above[0][0].logs(np.array([epsilon])).p_tail[0])
+            found = max(found, tail / max(delta, SMALLEST) - 1.0)
+        else:
+            found = max(found, Problem.of(above, Target(epsilon=epsilon)).saddle.theta)
+    return found
 
 
 def _both(parts: Parts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:

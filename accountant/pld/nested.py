@@ -43,8 +43,8 @@ FINER = 4.0
 """How much finer than that a grid may be, to resolve one use."""
 LOG_NOTHING = -240.0
 """ln of the mass beyond which a nested composition is truncated, where no δ says better; ``POINTS`` are for that."""
-SPACING = 5.0
-"""Standard deviations between the means of neighbouring tilts."""
+SPACING, ROOM = 5.0, 6.0
+"""Standard deviations between the means of neighbouring tilts; beyond the window of a lower side."""
 FINEST = 2.0**-40
 """A grid's step, at least, beside the largest loss: finer ones have points that float64 cannot tell apart."""
 MAX_TILTS = 1000
@@ -74,12 +74,13 @@ def _direction(parts: Sequence[tuple[Direction, int]], log_nothing: float) -> Di
         # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
         return Direction(composed_curve(upper, side="upper", log_nothing=log_nothing), None)
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
-    if len(upper) == 1 and upper[0][1] == 1:
-        return Direction(upper[0][0], upper[0][0] if upper == lower else None)
+    if len(upper) == 1 and upper[0][1] == 1 and upper == lower:
+        return Direction(upper[0][0], upper[0][0])
     if upper == lower and (exact := product(upper)) is not None:
         return Direction(exact, exact)
+    once = len(upper) == 1 and upper[0][1] == 1
     return Direction(
-        composed_curve(upper, side="upper", log_nothing=log_nothing),
+        upper[0][0] if once else composed_curve(upper, side="upper", log_nothing=log_nothing),
         composed_curve(lower, side="lower", log_nothing=log_nothing) if lower else None,
     )
 
@@ -157,11 +158,14 @@ def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, ordered: 
     widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
     step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
-    around = window(discretised, bottom=bottom, top=top, limit=32 * POINTS)
+    thetas = _tilts(cut, bottom, top)
+    room = 0.0
+    if not upper:  # what is folded in from outside, under the last tilts, is charged everywhere
+        room = ROOM * math.sqrt(float(cumulants(cut, np.array([thetas[0], thetas[-1]]))[2].max()))
+    around = window(discretised, bottom=bottom - room, top=top + room, limit=32 * POINTS)
     losses = around.losses
     ends = (False, around.below, float(losses[0])), (True, around.above, around.end)
     best = np.full(losses.size, math.inf if upper else 0.0)
-    thetas = _tilts(cut, bottom, top)
     exponents = [*exponents, *thetas]
     moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
     for theta in thetas:
@@ -251,7 +255,7 @@ def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> li
     """Tilts whose means are a few deviations apart from ``bottom`` to ``top``."""
     t = np.concatenate((-np.geomspace(1e-3, 1e7, 60)[::-1], [0.0], np.geomspace(1e-3, 1e7, 60)))
     _, mean, spread = cumulants(parts, t)
-    floor = (1e-3 * float(mean[-1] - mean[0])) ** 2 + 1e-300
+    floor = (1e-3 * (min(float(mean[-1]), top) - max(float(mean[0]), bottom))) ** 2 + 1e-300
     for _ in range(45):
         # Where rare large losses take over, the mean jumps within a tiny change of the tilt.
         wide = np.diff(mean) > 0.5 * SPACING * np.sqrt(np.maximum(np.minimum(spread[:-1], spread[1:]), floor))

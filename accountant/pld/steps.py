@@ -8,8 +8,10 @@ would work.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
@@ -19,7 +21,7 @@ from affidavit.accountant.cases.populations import check_inner_populations, chec
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
-from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.bounded_range import BoundedRange, best_share, one_choice
 from affidavit.accountant.pld.concentrated import concentrated_step
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
@@ -38,7 +40,27 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
-def one_step(node: Plan, relation: Relation, *, explicit: bool = False, log_nothing: float = LOG_NOTHING) -> OneStep:
+Together: TypeAlias = "Callable[[tuple[tuple[float, int], ...], float], OneStep | None]"
+
+
+class _Asked(NamedTuple):
+    """How a step is looked at: see ``one_step``."""
+
+    explicit: bool
+    log_nothing: float
+    tilt: float
+    together: Together | None
+
+
+def one_step(
+    node: Plan,
+    relation: Relation,
+    *,
+    explicit: bool = False,
+    log_nothing: float = LOG_NOTHING,
+    tilt: float = 0.0,
+    together: Together | None = None,
+) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 
     Leaves state their parameters for ``relation`` (under sampling without replacement: for
@@ -53,36 +75,52 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False, log_noth
     ``log_nothing`` is ln of the mass beyond which what is composed on a sample is truncated; 0: it is not
     composed at all, to see whether it could be.
 
+    ``tilt``: the lower side of an exponential mechanism is its choice of the largest moment of that order; 0: its
+    randomised response, of half its range. ``together``: what exponential mechanisms that run together on a sample cost
+    at most, given (range, uses) and ``log_nothing``, as one pair above; their envelopes where it is None, or says so.
+
     Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     by_data = explicit and any(isinstance(below, nodes.WithoutReplacement) for below in nodes.walk(node))
     nested = any(isinstance(below, (nodes.Compose, nodes.Repeat)) for below in nodes.walk(node))
-    return _one_step(node, relation, by_data, log_nothing if nested else LOG_NOTHING)
+    chosen = any(isinstance(below, nodes.Exponential) for below in nodes.walk(node))
+    asked = _Asked(
+        by_data, log_nothing if nested else LOG_NOTHING, tilt if chosen else 0.0, together if chosen else None
+    )
+    return _one_step(node, relation, asked)
+
+
+def _below(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
+    return one_step(node, relation, **asked._asdict())
 
 
 @lru_cache(maxsize=256)
-def _one_step(node: Plan, relation: Relation, explicit: bool, log_nothing: float) -> OneStep:
+def _one_step(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
     match node:
         case Moved(node=sample, leaves=leaves):
             both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
             read: Relation = "substitution" if both_costs else "zero-out"
-            left = one_step(sample, read, explicit=explicit, log_nothing=log_nothing)
+            left = _below(sample, read, asked)
             return left if leaves else OneStep(left.backward, left.forward)
         case nodes.Poisson():
-            return _poisson(node, relation, explicit, log_nothing)
+            return _poisson(node, relation, asked)
         case nodes.WithoutReplacement():
-            return _without_replacement(node, relation, explicit, log_nothing)
+            return _without_replacement(node, relation, asked)
         case nodes.Repeat() | nodes.Compose():
-            parts = flatten(node, relation, explicit=explicit, log_nothing=log_nothing)
+            parts = _parts(node, relation, asked)
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
-            if log_nothing >= 0.0:
+            if asked.log_nothing >= 0.0:
                 return EVERYTHING
-            return composed_step(tuple(parts), log_nothing) if parts else NOTHING
+            return composed_step(tuple(parts), asked.log_nothing) if parts else NOTHING
         case AnyOrder(of=of):  # every mechanism has a pair here
-            return one_step(of, relation, explicit=explicit, log_nothing=log_nothing)
+            return _below(of, relation, asked)
         case OneOf(options=options):
-            return _largest([one_step(option, relation, log_nothing=log_nothing) for option in options])
+            return _largest([_below(option, relation, asked._replace(explicit=False)) for option in options])
+        case nodes.Exponential(range=eta) if eta > 0.0:
+            # Every member of the family is attained; the envelope of all is not.
+            share = best_share(eta, asked.tilt) if asked.tilt else 0.5
+            return OneStep.dominated(BoundedRange(eta), lower=one_choice(eta, share), symmetric=True)
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -100,12 +138,24 @@ def _largest(steps: list[OneStep]) -> OneStep:
     return OneStep(forward, Direction(Largest(tuple(step.backward.upper for step in steps)), None))
 
 
-def flatten(
-    node: Plan, relation: Relation, *, explicit: bool = False, log_nothing: float = LOG_NOTHING
-) -> list[tuple[OneStep, int]]:
+def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts; what is concentrated is one, the last."""
+    return _parts(node, relation, _Asked(explicit, LOG_NOTHING, 0.0, None))
+
+
+def _parts(node: Plan, relation: Relation, asked: _Asked) -> list[tuple[OneStep, int]]:
     rho, rest = concentrated(nodes.unrolled(node))
-    steps = [(one_step(one, relation, explicit=explicit, log_nothing=log_nothing), count) for one, count in rest]
+    steps = [(_below(one, relation, asked), count) for one, count in rest]
+    if asked.together is not None and asked.log_nothing < 0.0:
+        runs = Counter[float]()
+        for one, count in rest:
+            if isinstance(one, nodes.Exponential) and one.range > 0.0:
+                runs[one.range] += count
+        pair = asked.together(tuple(sorted(runs.items())), asked.log_nothing)
+        if pair is not None:
+            both = zip(steps, rest, strict=True)
+            steps = [(step.least if isinstance(one, nodes.Exponential) else step, n) for (step, n), (one, _) in both]
+            steps.append((pair, 1))
     return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 
@@ -126,9 +176,8 @@ def _leaf(node: Plan) -> OneStep:
             if epsilon == 0.0 and delta == 0.0:
                 return NOTHING
             return OneStep.attained(approximate(epsilon, delta), symmetric=True)
-        case nodes.Exponential(range=eta):
-            # Every member of the family is attained; the envelope of all is not.
-            return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
+        case nodes.Exponential():  # of range 0
+            return NOTHING
         case nodes.ZeroConcentrated(rho=rho):
             return concentrated_step(rho) if rho > 0.0 else NOTHING
     raise TypeError(type(node).__name__)
@@ -141,17 +190,17 @@ def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
     return OneStep.attained(curve(), symmetric=True)
 
 
-def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool, log_nothing: float) -> OneStep:
+def _poisson(node: nodes.Poisson, relation: Relation, asked: _Asked) -> OneStep:
     rate, of = node.rate, node.of
     check_no_inner_population(of)
     if rate == 0.0:
         return NOTHING
-    inner = one_step(of, relation, explicit=explicit, log_nothing=log_nothing)
+    inner = _below(of, relation, asked)
     if rate == 1.0 or inner is NOTHING:
         return inner
     if relation == "substitution":
         if node.absent is not None:
-            return _poisson_substitution(node, node.absent, inner, explicit, log_nothing)
+            return _poisson_substitution(node, node.absent, inner, asked)
         return _diluted(inner, rate)
     forward = _amplified(inner.forward, lambda curve: Mixed(curve, rate))
     backward = _amplified(inner.backward, lambda curve: Mixed(curve.swapped(), rate).swapped())
@@ -161,9 +210,7 @@ def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool, log_nothin
     return OneStep(forward, backward)
 
 
-def _poisson_substitution(
-    node: nodes.Poisson, absent: Plan, inner: OneStep, explicit: bool, log_nothing: float
-) -> OneStep:
+def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, asked: _Asked) -> OneStep:
     """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing.
 
     Of two pure mechanisms and of two Gaussians the curve is exact (``replaced``, ``three_gaussians``).
@@ -174,7 +221,7 @@ def _poisson_substitution(
     shifts = gaussian_shifts(node.of, absent)
     if shifts is not None and shifts[1] < shifts[0]:
         return replaced_gaussian(replaced=shifts[0], absent=shifts[1], rate=node.rate)
-    gone = one_step(absent, "zero-out", explicit=explicit, log_nothing=log_nothing)
+    gone = _below(absent, "zero-out", asked)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
     change = _either_order(inner)
@@ -206,13 +253,11 @@ def _diluted(inner: OneStep, rate: float) -> OneStep:
     return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
 
 
-def _without_replacement(
-    node: nodes.WithoutReplacement, relation: Relation, explicit: bool, log_nothing: float
-) -> OneStep:
+def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, asked: _Asked) -> OneStep:
     check_inner_populations(node, node.of)
     if node.sample == 0:
         return NOTHING
-    inner = one_step(node.of, "substitution", explicit=explicit, log_nothing=log_nothing)
+    inner = _below(node.of, "substitution", asked)
     rate = node.sample / node.population
     if rate == 1.0 or inner is NOTHING:
         return inner
@@ -222,7 +267,7 @@ def _without_replacement(
         attained = (
             None
             if _replaces_both(node.of)
-            else one_step(node.of, "zero-out", explicit=True, log_nothing=log_nothing).forward.lower
+            else _below(node.of, "zero-out", asked._replace(explicit=True)).forward.lower
         )
     tight = attained is curve
     if relation == "add-remove":
@@ -233,7 +278,7 @@ def _without_replacement(
     combined = Combined(curve, rate)
     if attained is None:
         return OneStep.dominated(combined, symmetric=True)
-    if tight and not explicit:
+    if tight and not asked.explicit:
         return OneStep.dominated(combined, lower=combined, symmetric=True)
     pair = Mixed(attained, rate)
     return OneStep.dominated(combined, lower=pair)

@@ -17,6 +17,10 @@ F_0 = B_0 = H_0, and δ(ε) is the larger one. The two are one recursion: F_k(α
 each is kept for α >= 1 only, on the lattice α_i = e^{ih}, and is the other's continuation to the left: no value is a
 difference of large numbers. Without a sample F = B = H.
 
+Where a record is replaced and a Poisson sample may tell whether it holds one, a use sees it with chance q only, and
+loses nothing else: H_k(α) = (1 - q) H_{k-1}(α) + q (what a use without a sample makes of H_{k-1})(α). It is one
+direction, as H is.
+
 In closed form, h(α) = (√E - √α)²/(E - 1) for 1 <= α <= E: H_1 = h, F_1(α) = q h(1 + (α-1)/q) and
 B_1(α) = (1 - α(1-q)) h(αq/(1 - α(1-q))); the recursion starts there.
 
@@ -79,6 +83,14 @@ class Side(NamedTuple):
         more = max(0, points - len(self.upper))
         lines = Lines(*(np.pad(values, (0, more)) for values in self.lines))
         return Side(np.pad(self.upper, (0, more), mode="edge"), lines) if more else self
+
+    def thinned(self, taken: Fraction, before: Side) -> Side:
+        """That of a use that is made with a chance, from that of the use, and of what was before it."""
+        most, rest = up(ball(taken)), up(ball(1 - taken))
+        upper = (most * self.upper + rest * before.upper) * (1 + STEP)
+        inside = down(ball(taken)) * self.lines.inside + down(ball(1 - taken)) * before.lines.inside
+        weight = most * self.lines.weight + rest * before.lines.weight
+        return Side(np.maximum(upper, FLOOR), Lines(inside * (1 - STEP), weight * (1 + STEP) + FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +206,7 @@ class Recursion:
     """
 
     range: Fraction
+    taken: Fraction
     ways: tuple[Way, ...]
     mirror: Mirror
     step: Fraction
@@ -208,18 +221,33 @@ class Recursion:
         for done in range(known, count):
             top = min(self.top, _top_of([(self.range, done + 1)], self.negligible))
             most = math.ceil(top / self.step) + 1
-            sides = _after_another(sides, self.ways, self.mirror, self.negligible, most)
+            sides = _after_another(sides, self.ways, self.mirror, self.negligible, most, self.taken)
             if (done + 1) % KEPT == 0:
                 self.states.setdefault(done + 1, sides)
         return self.states.setdefault(count, sides)
 
 
 @lru_cache(maxsize=2)
-def recursion(spread: Fraction, rate: Fraction, step: Fraction, negligible: float, top: float = math.inf) -> Recursion:
-    """Of range ``spread`` on fresh samples of this rate."""
+def recursion(
+    spread: Fraction,
+    rate: Fraction,
+    step: Fraction,
+    negligible: float,
+    top: float = math.inf,
+    *,
+    taken: Fraction = Fraction(1),
+) -> Recursion:
+    """Of range ``spread`` on fresh samples of this rate; ``taken``: the chance that a use sees the record at all."""
     ways, mirror = _use(spread, rate, step)
     first = _after_one(spread, rate, step, len(mirror.fall) + 2)
-    return Recursion(spread, ways, mirror, step, negligible, top, {1: first})
+    if taken < 1:
+        first = tuple(side.thinned(taken, _nothing(len(side.upper))) for side in first)
+    return Recursion(spread, taken, ways, mirror, step, negligible, top, {1: first})
+
+
+def _nothing(points: int) -> Side:
+    """H_0 at α >= 1."""
+    return Side(np.zeros(points), Lines(np.zeros(points), np.zeros(points)))
 
 
 @lru_cache(maxsize=64)
@@ -243,7 +271,12 @@ def _mirror_of(ways: Sequence[Way], step: Fraction) -> Mirror:
 
 
 def _after_another(
-    sides: tuple[Side, ...], ways: Sequence[Way], mirror: Mirror, negligible: float, most: int
+    sides: tuple[Side, ...],
+    ways: Sequence[Way],
+    mirror: Mirror,
+    negligible: float,
+    most: int,
+    taken: Fraction = Fraction(1),
 ) -> tuple[Side, ...]:
     """After one use more, each direction on so many points at ``most``; the other one continues it to the left."""
     rise, fall = mirror
@@ -262,6 +295,8 @@ def _after_another(
         weight = (1 - other.lines.inside[: margin + 1]) * fall * (1 + STEP)
         lines = Lines(extended_by(below.inside, inside, margin, 0.0), extended_by(below.weight, weight, margin, 0.0))
         made.append(Side(upper, lowered(lines, best, margin, way)))
+        if taken < 1:
+            made[-1] = made[-1].thinned(taken, Side(known[:width], Lines(*(part[:width] for part in below))))
     return tuple(made)
 
 

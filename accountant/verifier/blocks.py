@@ -128,7 +128,7 @@ class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
     ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``share``: what all
-    of them are of what is costly.
+    of them are of what is costly; ``taken`` as in ``adaptive.recursion``.
     """
 
     sides: Directions
@@ -138,12 +138,14 @@ class Run:
     deviation: float
     tilt: float
     share: float = 1.0
+    taken: Fraction = Fraction(1)
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
         """A block and a pair for each use before it; None where there is no such use, or no such pair."""
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        enough = self.share * min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        chance = float(self.taken)
+        enough = self.share * min(math.sqrt(ENOUGH * self.uses / chance), MOST_BEHIND / chance)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
@@ -153,7 +155,7 @@ class Run:
         with precision():
             way = way_of(fine)
         while (rest := self.uses - behind) > 0:
-            found = surrogate(start, way, float(fine), self.tilt)
+            found = surrogate(start, way, float(fine), self.tilt, taken=chance)
             if (slack := slack + found.growth * rest) > LOOSE:
                 return None
             if rest <= LAST * behind or behind >= enough:

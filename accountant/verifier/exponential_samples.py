@@ -6,6 +6,7 @@ Beyond some thousand uses, blocks above (``blocks``) and one choice at every use
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -14,16 +15,20 @@ from affidavit.accountant.verifier.blocks import BLOCK, Directions, Run, block_l
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
+from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import Estimate, Kind, estimate, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import SMALLEST, TAIL, AtMost, Best, Blatant, Goal, OneSide, Profile, worst
 
 __all__ = ["exponential_samples"]
 
 FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
-PER_DEVIATION, ROUGH = 0.03, 0.15
-"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3, as in a block."""
+PER_DEVIATION, THIN, ROUGH = 0.03, 0.08, 0.15
+"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, of 1e-3 where a use is not always made,
+or of some 3e-3, as in a block."""
+RARE = 5
+"""Uses that see the record, on average, below which a rougher lattice does as well."""
 FEWEST, MOST = 12, 800
 """Cuts, at least and at most."""
 MOST_WORK = 1.5e8
@@ -65,53 +70,59 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
                     uses,
                 ),
             ),
-        ) if inner.fixed.empty and (relation == "add-remove" or (scheme, relation) == ("poisson", "zero-out")):
-            pass
+        ) if inner.fixed.empty and (relation == "add-remove" or scheme == "poisson"):
+            taken = Fraction(1)
+            if relation == "substitution":
+                rate, taken = taken, rate
         case _:
             return None
     if uses == 1 or not LEAST_RANGE <= eta <= LARGEST_RANGE:
         return None
-    few = uses <= min(float(MOST_USES), FEW_USES * max(1.0, float(eta) ** 2))
+    few = uses <= MOST_USES if taken < 1 else uses <= min(float(MOST_USES), FEW_USES * max(1.0, float(eta) ** 2))
     if not few and eta > LARGEST_IN_BLOCKS:
         return None
     length = uses if few else max(length for length, _ in block_lengths(uses, BLOCK))
-    whole, kind = (Kind(eta, rate, count) for count in (uses, length))
-    found = [estimate([whole], goal, removed=removed) for removed in (True, False)]
+    whole, kind = (Kind(eta, rate, count, taken) for count in (uses, length))
+    directions = (True,) if rate == 1 else (True, False)
+    found = [estimate([whole], goal, removed=removed) for removed in directions]
     near = max(found, key=lambda one: (one.log_delta, one.epsilon))
     tail = max(SMALLEST, TAIL * math.exp(near.log_delta) * (1.0 if goal.delta else 1e-2))
     small = max(SMALLEST, tail * BLOCK / uses) if length < uses else tail
-    edges = [estimate([kind], Goal(delta=small), removed=removed).epsilon for removed in (True, False)]
+    edges = [estimate([kind], Goal(delta=small), removed=removed).epsilon for removed in directions]
     top = min(length * _most(kind), max(edges))
     if few:
-        return _exact(eta, rate, kind, goal, near, top, tail)
+        return _exact(kind, goal, near, top, tail)
     step = _spacing(kind, near, top, share=ROUGH)
-    run = recursion(eta, rate, step, small, top)
+    run = recursion(eta, rate, step, small, top, taken=taken)
     blocks = [(run.after(size), number) for size, number in block_lengths(uses, BLOCK)]
     deviation, method = near.deviations[0], "blocks of exponential mechanisms on samples, each by its largest curve"
     profiles: list[Profile] = []
     for way, one in enumerate(found):
-        every: list[tuple[Directions, int]] = [((state[way].upper, state[1 - way].upper), n) for state, n in blocks]
-        charged = Run(every[-1][0], step, length, uses, deviation, near.tilt)
+        every: list[tuple[Directions, int]] = [((state[way].upper, state[-1 - way].upper), n) for state, n in blocks]
+        charged = Run(every[-1][0], step, length, uses, deviation, near.tilt, taken=taken)
         curve = charged.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             curve = composed_blocks(every, step, deviation=deviation * math.sqrt(length), negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
+        if taken < 1:  # below, randomised response of half the range
+            below = sampled_profile(fixed, replace(goal, keep="lower")) if goal.keep != "upper" else AtMost(math.inf)
+            return Best((above, OneSide(below, "lower")))
         below = memoryless_profile(whole, one.choices[0], budget=tail, removed=way == 0)
         profiles.append(Best((above, OneSide(below, "lower"))))
     return worst(profiles)
 
 
-def _exact(
-    eta: Fraction, rate: Fraction, kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float
-) -> Profile:
+def _exact(kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float) -> Profile:
     """The recursion over all uses, on finer lattices until it is narrow."""
-    share, last = ROUGH if goal.rough else PER_DEVIATION, math.inf
+    once = goal.rough or kind.taken < 1
+    rough = goal.rough or kind.uses * kind.taken < RARE
+    share, last = ROUGH if rough else THIN if once else PER_DEVIATION, math.inf
     profile: Profile = Blatant()
-    for _ in range(1 if goal.rough else ROUNDS):
+    for _ in range(1 if once else ROUNDS):
         step = _spacing(kind, near, top, share=share)
         if step > 0.8 * last:
             break
-        sides = recursion(eta, rate, step, negligible, top).after(kind.uses)
+        sides = recursion(kind.range, kind.rate, step, negligible, top, taken=kind.taken).after(kind.uses)
         curves = [AdaptiveCurve(float(step), *side) for side in sides]
         profile = worst([MixtureProfile(curve, None, curve, None, METHOD) for curve in curves])
         if _narrow(profile, goal):

@@ -31,11 +31,12 @@ METHOD = "one choice at every exponential mechanism"
 
 
 class Kind(NamedTuple):
-    """So many ``uses`` of a ``range``, each on a fresh sample of this ``rate``."""
+    """So many ``uses`` of a ``range``, on fresh samples of this ``rate``; ``taken`` as in ``adaptive.recursion``."""
 
     range: Fraction
     rate: Fraction
     uses: int
+    taken: Fraction = Fraction(1)
 
 
 class Estimate(NamedTuple):
@@ -72,7 +73,10 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
         terms = np.multiply.outer(power, losses) + np.log(np.stack([chance, 1.0 - chance]))
         logs = np.logaddexp(terms[:, 0], terms[:, 1])
         best = logs.argmax(axis=1)
-        moment += uses * logs[places, best]
+        highest = logs[places, best]
+        if kind.taken < 1:
+            highest = np.logaddexp(math.log1p(-float(kind.taken)), math.log(kind.taken) + highest)
+        moment += uses * highest
         found.append((t, losses, np.exp(terms[places, 0, best] - logs[places, best]), best))
         most = max(most, float(losses.max()))
     log_delta = min(0.0, math.log(goal.expected or goal.delta or 1.0))

@@ -173,8 +173,8 @@ def refined(block: Law, step: float, parts: int, small: float) -> Law:
     return fine.plus(smooth).kept(small)
 
 
-def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate:
-    """A law for each use before ``start``, on the lattice of ``way``."""
+def surrogate(start: Law, way: Way, step: float, tilt: float, *, taken: float = 1.0) -> Surrogate:
+    """A law for each use before ``start``, on the lattice of ``way``; ``taken``: the chance that it is made."""
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
     low, count = start.first - margin, len(start.masses) + 2 * margin
@@ -195,9 +195,10 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate:
 
     about = everywhere[reach - margin : reach + count + margin] * (1.0 + function.error)
     upper, best = raised(about, count, margin, way)
+    upper = (taken * upper + (1.0 - taken) * about[margin : margin + count]) * (1.0 + STEP)
     none = seen(_NO_USE)
     centre = margin + int(np.argmax(start.masses))
-    law = once = _one_choice(way, int(best[centre]))
+    law = once = _one_choice(way, int(best[centre]), taken)
     near = none > FAR * start.infinite
     error = 4.0 * (function.error + STEP * (count + 64))
     gain = seen(once.plus(once)) - seen(once)
@@ -206,7 +207,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate:
         cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
         cuts.update(np.linspace(0, len(way.chance_down) - 1, CHOICES + 2)[1:-1].astype(int).tolist())
         cuts.add(_largest_moment(way, tilt * step))
-        laws = [_NO_USE, *(_one_choice(way, cut) for cut in cuts)]
+        laws = [_NO_USE, *(_one_choice(way, cut, taken) for cut in cuts)]
         laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
         power = once.plus(once)
         for _ in range(2, MOST_TIMES):
@@ -248,13 +249,13 @@ def _largest_moment(way: Way, tilt: float) -> int:
     return int(np.argmax(way.fine.chance[:, 0] * near + way.fine.other[:, 0] * far))
 
 
-def _one_choice(way: Way, cut: int) -> Law:
+def _one_choice(way: Way, cut: int, taken: float) -> Law:
     """One use with u at a cut; a loss between two places is split between them."""
-    atoms: dict[int, float] = {}
+    atoms = {0: 1.0 - taken}
     for look, mass in ((way.near, way.fine.chance[cut, 0]), (way.far, way.fine.other[cut, 0])):
         at, share = int(look.at[cut]), float(look.share[cut])
         for place, part in ((-at, 1.0 - share), (-at - 1, share)):
-            atoms[place] = atoms.get(place, 0.0) + float(mass) * part
+            atoms[place] = atoms.get(place, 0.0) + taken * float(mass) * part
     first = min(atoms)
     masses = np.zeros(max(atoms) - first + 1)
     for place, mass in atoms.items():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from affidavit.accountant.bound import bound
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import blocks as issued
+from affidavit.accountant.methods import stages
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Poisson, Pure, Repeat
 from affidavit.accountant.settle import settle
@@ -25,7 +26,7 @@ from affidavit.accountant.verifier.memoryless import Kind, memoryless_profile
 @pytest.mark.parametrize(("eta", "uses"), [(0.3, 60), (0.05, 400), (1.0, 30)])
 def test_issued_blocks_enclose_the_recursion(eta: float, uses: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = bound(Repeat(uses, Exponential(eta)), relation="add-remove", delta=1e-6, method="adaptive")
-    monkeypatch.setattr(issued, "BLOCK", uses // 3)
+    monkeypatch.setattr(stages, "BLOCK", uses // 3)
     scenario = Scenario(exponentials=((eta, uses),))
     found = issued.BlocksProfile(scenario, "add-remove", Target(delta=1e-6)).epsilon(1e-6)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper
@@ -38,7 +39,7 @@ def test_issued_blocks_enclose_the_recursion(eta: float, uses: int, monkeypatch:
 def test_issued_blocks_on_samples_enclose_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Poisson(0.1, Exponential(1.0))
     exact = bound(Repeat(100, node), relation="zero-out", delta=1e-5, method="adaptive")
-    monkeypatch.setattr(issued, "BLOCK", 25)
+    monkeypatch.setattr(stages, "BLOCK", 25)
     scenario = Scenario(fixed=((node, 100),))
     found = issued.BlocksProfile(scenario, "zero-out", Target(delta=1e-5)).epsilon(1e-5)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper
@@ -130,7 +131,7 @@ def test_ten_thousand_uses_on_samples() -> None:
 
 def test_ranges_that_take_turns_are_summed_range_by_range() -> None:
     """Their order does not matter to the curves of the blocks; too few of a range would be the envelope, loose."""
-    few = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 50 + ((0.1, 3_000),))
+    few = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 50 + ((0.1, 200),))
     assert "loose" in issued.BlocksMethod().why_not(few, "zero-out")
     many = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
     assert not issued.BlocksMethod().why_not(many, "zero-out")

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.methods import blocks as issued
+from affidavit.accountant.methods import stages
 from affidavit.accountant.methods.one_law import law_above, start_of
+from affidavit.accountant.methods.sampled_adaptive import Sample
 from affidavit.accountant.plan import Compose, Exponential, Plan, Poisson, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
@@ -55,7 +57,7 @@ def every_choice(eta: float, rate: float, alpha: Array, *, forward: bool, f: Cal
 @given(use=USES, seed=st.integers(0, 2**32 - 1))
 def test_the_issued_law_is_above_every_choice(use: tuple[float, float], seed: int) -> None:
     eta, rate = use
-    for one, block, spacing in issued._sides(eta, rate, 100, 1e-12):
+    for one, block, spacing in stages._sides(Sample(eta, rate, 1.0), 100, 1e-12):
         start = start_of(one, block, spacing, small=1e-12)
         found = law_above(one, start, tilt=1.0)
         law, own = start.law, found.law
@@ -115,12 +117,13 @@ def test_laws_enclose_the_recursion(plan: Plan, width: float, monkeypatch: pytes
     """The same plan by the exact recursion of each engine, and by blocks of 100 with laws for all other uses."""
     exact = bound(plan, relation="zero-out", delta=1e-6, method="adaptive")
     checked = recompute(plan, relation="zero-out", delta=1e-6)
-    monkeypatch.setattr(issued, "BLOCK", 100)
-    monkeypatch.setattr(issued, "few_uses", lambda eta: 100.0)  # noqa: ARG005
+    monkeypatch.setattr(stages, "BLOCK", 100)
+    monkeypatch.setattr("affidavit.accountant.methods.sampled_adaptive.FEW_USES", 100)
+    monkeypatch.setattr("affidavit.accountant.methods.sampled_adaptive.MOST_USES", 100)
     monkeypatch.setattr(issued, "MANY_POINTS", 0.0)
-    issued._above.cache_clear()
+    stages.above.cache_clear()
     laws = bound(plan, relation="zero-out", delta=1e-6, method="blocks")
-    issued._above.cache_clear()
+    stages.above.cache_clear()
     assert exact.epsilon_lower <= laws.epsilon_upper <= (1.0 + width) * exact.epsilon_upper
     monkeypatch.setattr(exponential_samples, "MOST_USES", 100)
     monkeypatch.setattr(exponential_samples, "BLOCK", 100)

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Target
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile
+from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile
 from affidavit.accountant.plan import Exponential, Poisson, Repeat
 
 
@@ -21,8 +20,7 @@ def sampled(eta: float, rate: float, uses: int) -> Repeat:
 
 
 def profile(eta: float, rate: float, uses: int, **question: float) -> SampledAdaptiveProfile:
-    scenario = Scenario(((Poisson(rate, Exponential(eta)), uses),), (), "fixed-first")
-    return SampledAdaptiveProfile(scenario, Target(**question))  # type: ignore[arg-type]
+    return SampledAdaptiveProfile(Sample(eta, rate, 1.0), uses, Target(**question))  # type: ignore[arg-type]
 
 
 def two_points(eta: float, rate: float, t: float) -> list[tuple[float, float]]:
@@ -165,11 +163,6 @@ def test_the_moment_bound_is_above_the_moments() -> None:
         assert np.all(tail.logs >= exact - 1e-12)
         ordinary = tail.rates < 30.0
         assert np.all(tail.logs[ordinary] <= exact[ordinary] + 0.02)
-
-
-def test_substitution_has_the_envelope_only() -> None:
-    found = bound(sampled(1.0, 0.1, 10), relation="substitution", delta=1e-5)
-    assert found.method == "pld"
 
 
 def test_nothing_is_lost_beyond_the_largest_loss() -> None:
