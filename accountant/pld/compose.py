@@ -108,6 +108,14 @@ class Tail:
             found = max(found, float(before[i]))
         return max(0.0, found + (self.shift if upper else -self.shift))
 
+    def outside_share(self, epsilon: float) -> float:
+        """What the charges for mass outside the window make of δ(ε)."""
+        value = self._value(epsilon) if math.isfinite(epsilon) else 0.0
+        if value <= 0.0:
+            return 0.0
+        share = float(self._fold(np.array([epsilon]))[0]) / value
+        return share + (self.extra / value * math.exp(min(-self.log_scale, 700.0)) if self.extra > 0.0 else 0.0)
+
     def _fold(self, epsilon: Array) -> Array:
         """What folding may have added to δ(ε), in units of e^{log_scale}.
 

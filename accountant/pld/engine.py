@@ -4,8 +4,9 @@ Each direction is composed apart and the larger δ counts. A direction with one 
 closed form, one with two uses by their losses merged (``two_uses``); Gaussians, their samples, Laplace noise and few
 atoms by a contour integral (``contour``), as far as the transform of all of them fades. Otherwise the saddle point of
 the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both
-sides converge like the square of the step. A saddle point that an upper side shows to be guessed badly is corrected. It
-ends when the bracket is narrow enough, or when there would be too many points; it is valid either way.
+sides converge like the square of the step. Where a side shows that the saddle point was guessed badly or the window is
+too narrow, these are corrected. It ends when the bracket is narrow enough, or when there would be too many points; it
+is valid either way.
 """
 
 from __future__ import annotations
@@ -196,9 +197,9 @@ def _refine(
     problem, limit = Problem.of(parts, target), above
     if not problem.is_resolved:
         return below, above
-    step, before = problem.first_step(), NO_STEP
+    step, outside, before = problem.first_step(), math.inf, NO_STEP
     for _ in range(ROUNDS):
-        here = problem.look("upper", step)
+        here, share = problem.look("upper", step)
         above = min(above, here)
         if above <= enough:
             return 0.0, above
@@ -217,14 +218,21 @@ def _refine(
             width = max(width, 2.0 * goal) if coarser > JUMP * step and not reached else width
         looked = before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
-            below = max(below, problem.look("lower", step))
+            low, charged = problem.look("lower", step, here)
+            below, share = max(below, low), max(share, charged)
             width, goal = above - below, _goal((below, above), target, tolerance)
             narrow = max(goal, target.goal((below, above), NARROW))
             wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
+        # Where widening does not help, the side that is charged is too coarse to say anything.
+        if problem.wants_room(share, goal) and share < 0.5 * outside:
+            problem, outside = problem.widened(), share
+            step, before = max(step, problem.least_step()), NO_STEP
+            continue
+        outside = math.inf
         finer = _finer(problem, step, width, wanted, above > LOUD and target.epsilon is None)
         if finer > AGAIN * step:
             if reached and not looked:
-                below = max(below, problem.look("lower", step))
+                below = max(below, problem.look("lower", step, here)[0])
             break
         before, step = (step, here) if math.isfinite(here) else NO_STEP, finer
     return below, above

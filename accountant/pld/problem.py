@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from affidavit.accountant.pld.compose import compose_masses
@@ -103,14 +103,33 @@ class Problem:
         return aligned(self.parts, max(step, self.least_step(), largest / FIRST_REACH))
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def look(self, side: Side, step: float) -> float:
-        """What one side of this step says of the target."""
+    def look(self, side: Side, step: float, at: float | None = None) -> tuple[float, float]:
+        """What one side of this step says of the target, and the share of its δ that is charged for losses outside.
+
+        The share is that at the ε of the target, else at ``at``, else at the ε that is said.
+        """
         discretised = masses(self.parts, self.reaches, side=side, step=step)
         tail = compose_masses(discretised, self.saddle, side, limit=MAX_POINTS)
         if self.target.delta is not None:
-            return tail.epsilon(self.target.delta)
-        found = tail.delta(self.target.epsilon or 0.0)
-        return min(found, tail.infinity + self._chernoff(discretised)) if side == "upper" else found
+            found = tail.epsilon(self.target.delta)
+            return found, tail.outside_share(found if at is None else at)
+        epsilon = self.target.epsilon or 0.0
+        found = tail.delta(epsilon)
+        if side == "upper":
+            found = min(found, tail.infinity + self._chernoff(discretised))
+        return found, tail.outside_share(epsilon)
+
+    @lru_cache(maxsize=64)  # noqa: B019
+    def widened(self) -> Problem:
+        """The same with a wider window, where too much lies outside."""
+        room = 0.25 * (self.saddle.top - self.saddle.bottom)
+        saddle = replace(self.saddle, top=self.saddle.top + room, bottom=self.saddle.bottom - room)
+        return replace(self, saddle=saddle)
+
+    def wants_room(self, share: float, goal: float) -> bool:
+        """Whether charges of this share of δ keep a bracket from a width of ``goal``."""
+        relative = goal * max(self.saddle.theta, 1.0) if self.target.delta is not None else goal
+        return share > 0.2 * relative
 
     def _chernoff(self, discretised: list[tuple[Masses, int]]) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
