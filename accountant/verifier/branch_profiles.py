@@ -70,7 +70,7 @@ QUICK, AFFORDABLE = 0.5, 2.0
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 LARGEST_IN_BLOCKS = 28
-"""Of larger ranges moments are as sharp as blocks, which need ever more places."""
+"""Of larger ranges moments are as sharp as blocks, which need ever more places, and pure ones of few."""
 LARGEST_RANGE = 690
 """Larger ranges leave float64: such a mechanism counts as pure."""
 SECONDS_PER_TAIL = 3e-5
@@ -265,7 +265,10 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     sides: list[Profile] = [] if goal.keep == "upper" else [_without_memory(branch, goal, tail)]
     if goal.keep != "lower":
         sides.append(zcdp_profile(branch, goal))
-    if goal.keep != "lower" and max(spread for spread, _ in branch.steps) <= LARGEST_IN_BLOCKS:
+    blocks = max(spread for spread, _ in branch.steps) <= LARGEST_IN_BLOCKS
+    if goal.keep != "lower" and not blocks and by_range(branch.steps).total() < MANY_STEPS:
+        sides.append(OneSide(profile_of(_pure_steps(branch, 1), replace(goal, keep="upper")), "upper"))
+    if goal.keep != "lower" and blocks:
         tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
         curve = exponential_blocks(branch.steps, tail, tilt)
         method = "blocks of exponential mechanisms, each by its largest curve"

@@ -54,12 +54,17 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One use of any one of several mechanisms of one pair each, whichever the record meets. An upper side."""
+    """One use of any one of several mechanisms of one pair each, whichever the record meets. An upper side.
+
+    An exponential mechanism among them is the pair of its largest curve (``envelope``).
+    """
 
     of: tuple[Fixed, ...]
 
 
-Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled | Either"
+Use: TypeAlias = (
+    "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | nodes.Exponential | Sampled | Either"
+)
 Steps: TypeAlias = "tuple[tuple[Fraction, int], ...]"
 
 
@@ -99,14 +104,16 @@ class Fixed:
         """Whether this provably costs at least what the other does (a sufficient test).
 
         What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ. A Gaussian is as many as one likes of the same
-        total μ², each of which dominates a Laplace or a pure mechanism where ``enough`` says so.
+        total μ², each of which dominates a Laplace, a pure or an exponential mechanism where ``enough`` says so.
         """
         if self is other:
             return True
-        if self.rho < other.rho or (self.rho == other.rho and self.mu_squared < other.mu_squared):
-            return False
-        left = self.mu_squared - other.mu_squared + 2 * (self.rho - other.rho)
-        if left < 0:
+        left = self.mu_squared - other.mu_squared
+        if self.rho or other.rho:
+            if self.rho < other.rho:
+                return False
+            left += 2 * (self.rho - other.rho)
+        if left.numerator < 0:
             return False
         for use, count in _uncovered(self.uses, other.uses):
             needed = enough(use) if left else None
@@ -152,6 +159,14 @@ class Branch:
     @property
     def fixed(self) -> Fixed:
         return Fixed.joined((self.first, self.between, self.last)) if self.steps else self.first
+
+    @property
+    def pairs(self) -> Fixed:
+        """All of it in any order, exponential mechanisms as pairs (``envelope``): it costs as much."""
+        if not self.steps:
+            return self.first
+        steps = Fixed(uses=tuple((nodes.Exponential(float(spread)), n) for spread, n in by_range(self.steps).items()))
+        return Fixed.joined((self.first, self.between, self.last, steps))
 
     @property
     def as_gaussian(self) -> Branch:
@@ -217,14 +232,16 @@ class Branch:
     def covers(self, other: Branch) -> bool:
         """Whether this branch provably costs at least what the other does (a sufficient test).
 
-        Dominance is judged part by part, in the same place of the time order.
+        Dominance is judged part by part, in the same place of the time order; or by pairs alone, wherever they are.
         """
         if self.blatant:
             return True
-        if other.blatant or (other.interleaved and not self.interleaved):
+        if other.blatant:
             return False
-        if not other.steps:
-            return self.fixed.covers(other.fixed)
+        if self.fixed.covers(other.pairs):
+            return True
+        if not other.steps or (other.interleaved and not self.interleaved):
+            return False
         pairs = zip(self.steps, other.steps, strict=False)
         runs = len(self.steps) == len(other.steps) and all(a[1] >= b[1] and a[0] >= b[0] for a, b in pairs)
         if not runs:
@@ -251,15 +268,18 @@ def _uncovered(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, in
     for covers in (eq, _use_covers):  # equal ones first; compared one by one, as a sample takes long to hash
         for i, (use, _) in enumerate(smaller):
             for j, (other, _) in enumerate(larger):
-                if (taken := min(missing[i], spare[j])) and covers(other, use):
+                if spare[j] and missing[i] and covers(other, use):
+                    taken = min(missing[i], spare[j])
                     missing[i], spare[j] = missing[i] - taken, spare[j] - taken
     return [(use, count) for (use, _), count in zip(smaller, missing, strict=True) if count]
 
 
 def _use_covers(larger: Use, smaller: Use) -> bool:
-    """A pair dominates all that is as (ε, δ)-DP as it is; Laplace noise is 1/scale-DP.
+    """A pair dominates all that is as (ε, δ)-DP as it is; Laplace noise is 1/scale-DP, a range an ε.
 
-    A symmetric pair dominates a pure one of no larger δ(0): ``enough``.
+    A symmetric pair dominates a pure one of no larger δ(0) (``enough``), that of a range η one of η/2. Laplace noise of
+    scale 1/η dominates the pair of a range η: with x = e^ε <= X = e^η, 1 − √(x/X) is a line in √x, and
+    (√X − √x)²/(X − 1) is convex in it, no larger at x = 1, where it is (√X − 1)/(√X + 1), and 0 as the line at X.
     """
     match larger, smaller:
         case nodes.Laplace(noise_multiplier=scale), nodes.Pure(epsilon=epsilon):
@@ -267,8 +287,16 @@ def _use_covers(larger: Use, smaller: Use) -> bool:
                 return bool(-(-1 / (2 * ball(scale))).expm1() >= (ball(epsilon) / 2).tanh())
         case nodes.Laplace(noise_multiplier=a), nodes.Laplace(noise_multiplier=b):
             return a <= b
+        case nodes.Laplace(noise_multiplier=scale), nodes.Exponential(range=eta):
+            return Fraction(scale) * Fraction(eta) <= 1
         case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Laplace(noise_multiplier=b):
             return Fraction(a) * Fraction(b) >= 1
+        case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Exponential(range=b):
+            return a >= b
+        case nodes.Exponential(range=a), nodes.Exponential(range=b):
+            return a >= b
+        case nodes.Exponential(range=a), nodes.Pure(epsilon=b):
+            return Fraction(a) >= 2 * Fraction(b)
         case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Pure(epsilon=b):
             return a >= b
         case nodes.Approximate(epsilon=a, delta=d), nodes.Approximate(epsilon=b, delta=e):
@@ -284,13 +312,19 @@ _OF_A_SAMPLE = tuple(one.name for one in fields(Sampled) if one.name != "of")
 
 @lru_cache(maxsize=1024)
 def enough(use: Use) -> Fraction | None:
-    """A μ² of a Gaussian that dominates one use of a Laplace or pure mechanism: that of no smaller δ(0), erf(μ/√8).
+    """A μ² of a Gaussian that dominates a Laplace, pure or exponential mechanism: one of no smaller δ(0), erf(μ/√8).
 
     Pure: a profile D that is the same in both orders has, as a function of x = e^ε, the slope −(1 − D(1))/2 at 1, and
     is above that tangent and 0, the larger of which is the profile of the pure mechanism of the same D(1).
     Laplace: 1 − D = (1 − t) e^{ε/2}, t = δ(0), down to D = 0. A Gaussian's (1 − D) e^{−ε/2} falls from 1 − t on: its
     derivative is (e^{ε/2} P(Z > u) − e^{−ε/2} P(Z < v))/2, u, v = ε/μ ± μ/2, and P(Z < v) − e^ε P(Z > u) grows from 0,
     at the rate e^ε φ(u) (2/μ − m(u)) > 0, as Mills' ratio m(u) is below 1/u <= 2/μ.
+    Exponential of range η: its largest curve is (√E − √x)²/(E − 1) up to x = E = e^η, 0 beyond, and reflected below 1
+    (``envelope``), with D(1) = tanh(η/4), as much as the pure mechanism of η/2. Its second derivative in x is a
+    multiple of x^{−3/2}, and the Gaussian's, e^{−ε} φ(u)/μ, is one of x^{−3/2} e^{−ε²/2μ²}. So the difference of
+    the two is, on [1, E], convex up to a point and concave from there on. The Gaussian's is the larger at 1, where the
+    difference rises, by half of what it is, as the slope of either is −(1 − D(1))/2; hence on the convex part; and at
+    E, hence on the concave part, which is above its chord.
     """
     with precision():
         match use:
@@ -298,6 +332,8 @@ def enough(use: Use) -> Fraction | None:
                 kept = (-1 / (2 * ball(scale))).exp()
             case nodes.Pure(epsilon=epsilon):
                 kept = 2 / (1 + ball(epsilon).exp())
+            case nodes.Exponential(range=eta):
+                kept = 2 / (1 + (ball(eta) / 2).exp())
             case _:
                 return None
         low, high = 0.0, 64.0

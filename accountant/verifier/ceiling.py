@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.plan import Approximate, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, rho_of
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
@@ -22,7 +22,7 @@ def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
     total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
     for use, count in fixed.uses:
         match use:
-            case Pure() | Approximate(delta=0.0) | Laplace():
+            case Pure() | Approximate(delta=0.0) | Laplace() | Exponential():
                 total += count * ball(stated(use)[0])
             case Either(of=kinds):
                 each = [_largest_loss(Branch(first=kind), forward=forward) for kind in kinds]
@@ -149,13 +149,15 @@ def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
     return found
 
 
-def stated(use: Pure | Approximate | Laplace) -> tuple[Fraction, Fraction]:
-    """The ε and δ of which it is (ε, δ)-DP; Laplace noise is 1/scale-DP."""
+def stated(use: Pure | Approximate | Laplace | Exponential) -> tuple[Fraction, Fraction]:
+    """The ε and δ of which it is (ε, δ)-DP; Laplace noise is 1/scale-DP, a range an ε."""
     match use:
         case Pure(epsilon=epsilon):
             return Fraction(epsilon), Fraction(0)
         case Approximate(epsilon=epsilon, delta=delta):
             return Fraction(epsilon), Fraction(delta)
+        case Exponential(range=spread):
+            return Fraction(spread), Fraction(0)
         case Laplace(noise_multiplier=scale):
             return 1 / Fraction(scale), Fraction(0)
 
@@ -177,6 +179,8 @@ def _size(branch: Branch) -> _Exact:
         match use:
             case Pure() | Approximate() | Laplace():
                 found += count * stated(use)[0] ** 2 / 2
+            case Exponential(range=spread):
+                found += count * Fraction(spread) ** 2 / 8
             case Sampled(of=of, rate=rate):
                 found += count * rate**2 * _size(of)
             case Either(of=kinds):

@@ -67,10 +67,10 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
     for kind in kinds:
         eta, rate, uses = float(kind.range), float(kind.rate), kind.uses
         t = eta * SHARES
-        chance = np.expm1(eta - t) / math.expm1(eta)
+        masses = np.stack([np.log(-np.expm1(t - eta)) - t, np.log(-np.expm1(-t))]) - math.log(-math.expm1(-eta))
         losses = np.stack([t, t - eta])
         losses = losses if rate == 1.0 else np.log1p(rate * np.expm1(losses))
-        terms = np.multiply.outer(power, losses) + np.log(np.stack([chance, 1.0 - chance]))
+        terms = np.multiply.outer(power, losses) + masses
         logs = np.logaddexp(terms[:, 0], terms[:, 1])
         best = logs.argmax(axis=1)
         highest = logs[places, best]
@@ -101,13 +101,13 @@ def memoryless_profile(kind: Kind, t: float, *, budget: float, removed: bool = T
     ``budget``: the mass that may be cut off (it is charged). Raises ``NotSupported`` where there are too many losses.
     """
     with precision(BITS):
-        high, low, share = two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
-        atoms = two_point_product([], budget=budget, others=[TwoValued(high, low, share, kind.uses)])
+        losses = two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
+        atoms = two_point_product([], budget=budget, others=[TwoValued(*losses, kind.uses)])
     return ProductProfile(None, atoms, METHOD, BITS)
 
 
-def two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball]:
-    """The larger and the smaller loss, and P's mass on the larger one; t = η/2 is a pure mechanism of ε = η/2."""
-    rare = ((eta - t).expm1()) / eta.expm1()  # Q-mass of the ratio e^t
-    near, far = 1 + rate * t.expm1(), 1 + rate * (t - eta).expm1()
-    return (near.log(), far.log(), rare * near) if removed else (-far.log(), -near.log(), 1 - rare)
+def two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball, Ball]:
+    """The larger and the smaller loss, and P's masses on them; t = η/2 is a pure mechanism of ε = η/2."""
+    rare, other = (t - eta).expm1() * (-t).exp() / (-eta).expm1(), (-t).expm1() / (-eta).expm1()  # Q of ratio e^t
+    near, far = 1 + rate * t.expm1(), 1 - rate + rate * (t - eta).exp()
+    return (near.log(), far.log(), rare * near, other * far) if removed else (-far.log(), -near.log(), other, rare)

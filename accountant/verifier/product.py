@@ -137,18 +137,19 @@ def gaussian_delta(mu: Ball, epsilon: Ball) -> Ball:
 
 @dataclass(frozen=True, slots=True)
 class TwoValued:
-    """``count`` uses of a pair with two losses: ``high`` of P-mass ``share``, ``low`` of the rest."""
+    """``count`` uses of a pair with two losses: ``high`` of P-mass ``share``, ``low`` of P-mass ``other``."""
 
     high: Ball
     low: Ball
     share: Ball
+    other: Ball
     count: int
 
 
 def _binomial(pair: TwoValued, budget: Ball) -> tuple[list[tuple[int, Ball]], Ball]:
     """P-masses of k high losses among ``count``, k falling, and the mass cut off (at most about ``budget``)."""
     share, count = pair.share, pair.count
-    odds = share / (1 - share)
+    odds = share / pair.other
     centre = min(count, max(0, int(count * float(share))))
     reach = math.isqrt(int(count * (1 - float(budget.log())) / 2)) + 2  # Hoeffding
     low, high = max(0, centre - reach), min(count, centre + reach)
@@ -158,7 +159,7 @@ def _binomial(pair: TwoValued, budget: Ball) -> tuple[list[tuple[int, Ball]], Ba
             hint="state the mechanism itself (gaussian, laplace, exponential), or fewer uses",
         )
     choose = (arb(count + 1).lgamma() - arb(centre + 1).lgamma() - arb(count - centre + 1).lgamma()).exp()
-    masses = {centre: choose * share**centre * (1 - share) ** (count - centre)}
+    masses = {centre: choose * share**centre * pair.other ** (count - centre)}
     for k in range(centre, high):
         masses[k + 1] = masses[k] * (count - k) / (k + 1) * odds
     for k in range(centre, low, -1):
@@ -188,8 +189,10 @@ def two_point_product(
     exact: dict[Fraction, Ball] = {Fraction(0): arb(1)}
     rest, work = arb(0), 0
     for epsilon, count in counts.items():
-        share = 1 / (1 + (-ball(epsilon)).exp())
-        group, cut = _binomial(TwoValued(ball(epsilon), -ball(epsilon), share, count), ball(budget))
+        high = ball(epsilon)
+        group, cut = _binomial(
+            TwoValued(high, -high, 1 / (1 + (-high).exp()), 1 / (1 + high.exp()), count), ball(budget)
+        )
         work = _counted(work + len(exact) * len(group))
         rest = rest + cut
         product: dict[Fraction, Ball] = {}

@@ -22,7 +22,7 @@ from functools import lru_cache
 from flint import ctx
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
+from affidavit.accountant.plan import Approximate, DiscreteGaussian, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
@@ -237,6 +237,8 @@ def _any_pair(kind: Fixed, forward: bool, negligible: float) -> Pair:
             return LaplacePair(ball(1 / Fraction(scale)))
         case ((Pure() | Approximate() as use, 1),):
             return Finite(_product([(use, 1)]))
+        case ((Exponential(range=spread), 1),):
+            return ExponentialPair(ball(spread))
         case ((Sampled() as sample, 1),):
             return sampled_pairs(sample, forward=forward, negligible=negligible)[0]
         case ((DiscreteGaussian() as grid, 1),):
