@@ -3,6 +3,7 @@
     run              an AUDIT file, a claim and the run under test in; findings out
     under_test       what an attack may ask the run under test for
     auditfile        what AUDIT.toml may say
+    table_remedies   what a wrong key of such a table could be (of a run file's tables, too)
     attacks/         one attack a file, behind one protocol that names what it needs
     experiments/     an attack, run as often as its statistics ask, against a claim; registry: which there are
     statistics/      valid lower bounds, ceilings, intervals (no model, no text)

@@ -55,7 +55,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import did_you_mean, near_file, setting
-from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy
 from affidavit.accountant.validate import kept
 from affidavit.audits.attacks.cases import covered
 from affidavit.audits.attacks.extraction import PROMPTS
@@ -65,6 +64,7 @@ from affidavit.audits.findings import Policy
 from affidavit.audits.pii.identifier import KINDS, IdentifierKind
 from affidavit.audits.pii.phone import is_region
 from affidavit.audits.statistics.correction import Level
+from affidavit.audits.table_remedies import faults_of, known_beside, known_keys, remedy
 
 __all__ = ["AuditFile", "PolicyTable", "load_audit", "parse_audit"]
 

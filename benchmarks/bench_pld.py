@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, WithoutReplacement
-from affidavit.accountant.pld import epsilon_bracket, one_step
+from affidavit.accountant.pld.engine import epsilon_bracket
+from affidavit.accountant.pld.steps import one_step
 from affidavit.accountant.validate import Relation
 
 REPEATS = 5

@@ -18,7 +18,8 @@ import numpy as np
 
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.plan import Exponential, Gaussian, Plan, Poisson, Repeat
-from affidavit.accountant.pld import epsilon_bracket, one_step
+from affidavit.accountant.pld.engine import epsilon_bracket
+from affidavit.accountant.pld.steps import one_step
 from benchmarks.bench_pld import Timed, timed
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import near_file
-from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy, words_at
 from affidavit.accountant.validate import kept
+from affidavit.audits.table_remedies import faults_of, known_beside, known_keys, remedy, words_at
 
 __all__ = ["StrictTable", "checked", "known_keys", "read_toml"]
 

@@ -23,6 +23,7 @@ from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
+    LARGEST_EPSILON,
     LEAST_RANGE,
     LOUD,
     LOUD_WIDTH,
@@ -30,7 +31,6 @@ from affidavit.accountant.methods.base import (
     Profile,
     Target,
     certain_delta,
-    smallest_epsilon,
 )
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import Last
@@ -291,13 +291,18 @@ class AdaptiveProfile:
 
     def _crossing(self, sides: _Sides, delta: float, *, relative: float = 1e-10) -> Interval:
         """Where each side falls to ``delta``: each end is safe by itself."""
+        from affidavit.accountant.pld.inverse import inverse
 
         def root(side: _Side, which: int) -> float:
             if isinstance(side, _Composed):
                 return side.epsilon(delta)
-            start = max(self._estimate.epsilon, 1e-9)
-            factor = 1.0 + ROUNDING if which else 1.0 - ROUNDING
-            return smallest_epsilon(lambda e: side.delta(e) * factor, delta, start=start, relative=relative)[which]
+
+            def both(epsilon: float) -> tuple[float, float]:
+                value = side.delta(epsilon)
+                return value * (1.0 - ROUNDING), value * (1.0 + ROUNDING)
+
+            near = max(self._estimate.epsilon, 1e-9)
+            return inverse(both, delta, furthest=LARGEST_EPSILON, near=near, close=relative)[which]
 
         upper = root(sides.upper, 1)
         return Interval(min(root(sides.lower, 0), upper), upper)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "least", "smallest_epsilon"]
+__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "least"]
 
 EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
@@ -76,44 +76,6 @@ class Method(Protocol):
     def profile(self, scenario: Scenario, relation: Relation, target: Target, /) -> Profile:
         """The scenario's profile by this method."""
         ...
-
-
-def smallest_epsilon(
-    delta_at: Callable[[float], float], delta: float, *, start: float = 1.0, relative: float = 1e-12
-) -> Interval:
-    """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta``.
-
-    ``delta_at`` is nonincreasing. The upper end satisfies the condition, the lower end fails it
-    (or is 0), so each is safe on its side; the upper end is inf if even a huge ε fails. Two of three
-    points are where the chord of ln δ crosses, to either side by about its error; every third halves.
-    """
-    at_low = delta_at(0.0)
-    if at_low <= delta:
-        return Interval(0.0, 0.0)
-    low, high = 0.0, max(start, 1e-300)
-    while (at_high := delta_at(high)) > delta:
-        low, at_low = high, at_high
-        high *= 4.0
-        if high > max(LARGEST_EPSILON, 16.0 * start):
-            return Interval(low, math.inf)
-    turn = 0
-    while high - low > relative * high + 1e-300:
-        middle = 0.5 * (low + high)
-        if turn % 3 < 2 and 0.0 < at_high < at_low < math.inf:
-            share = math.log(at_low / delta) / math.log(at_low / at_high) if delta > 0.0 else 0.5
-            gap = high - low
-            nudge = max(0.3 * relative * high, min(0.02 * gap, gap * gap / high))
-            chord = low + share * gap + (nudge if turn % 3 == 0 else -nudge)
-            middle = chord if low < chord < high else middle
-        if middle in (low, high):
-            break
-        value = delta_at(middle)
-        if value <= delta:
-            high, at_high = middle, value
-        else:
-            low, at_low = middle, value
-        turn += 1
-    return Interval(low, high)
 
 
 def least(value: Callable[[float], float], low: float, high: float, *, rounds: int) -> float:

@@ -11,7 +11,7 @@ import math
 from functools import lru_cache
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Method, Target, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Method, Target
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.methods.pld import PldMethod
@@ -23,6 +23,8 @@ from affidavit.accountant.validate import Relation
 __all__ = ["BasicMethod"]
 
 ROUNDING = 1e-13
+LEAST_LOG, HALVINGS = -700.0, 30
+"""Where ln δ is sought, and how closely."""
 
 
 class BasicProfile:
@@ -55,10 +57,11 @@ class BasicProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """An upper side, by bisection over log δ."""
-        if self.epsilon(1.0 - 1e-12).upper > epsilon:
-            return Interval(0.0, 1.0)
-        exponent = smallest_epsilon(lambda x: self.epsilon(math.exp(x - 700.0)).upper, epsilon, relative=1e-9).upper
-        return Interval(0.0, min(1.0, math.exp(exponent - 700.0)))
+        low, high = LEAST_LOG, 0.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.epsilon(math.exp(middle)).upper <= epsilon else (middle, high)
+        return Interval(0.0, math.exp(high))
 
 
 class BasicMethod:

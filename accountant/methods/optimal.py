@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Target, certain_delta
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
 from affidavit.accountant.validate import Relation
 
@@ -133,19 +133,19 @@ class TwoPointProfile:
         return Interval(max(0.0, lower) if self.exact else certain_delta(epsilon), upper)
 
     def epsilon(self, delta: float) -> Interval:
-        """Bisection; infinite if more than ``delta`` is revealed."""
+        """Where each side falls to ``delta``; infinite if more than that is revealed."""
+        from affidavit.accountant.pld.inverse import inverse
+
         if self.infinite or self.revealed * (1.0 - 1e-13) > delta:
             return Interval(math.inf if self.exact and not self.infinite else 0.0, math.inf)
-        start = max(self._widest, 1e-12)
         largest = math.nextafter(self._widest, math.inf) * (1.0 + 1e-15)
+        lower, upper = inverse(self.delta, delta, furthest=2.0 * largest, near=0.5 * largest)
         if self.revealed * (1.0 + 1e-13) > delta:
             # At exactly what is revealed, nothing else may be: the largest loss.
             upper = largest if self._reveals_at_most(delta) else math.inf
-        else:
-            upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start).upper
-            upper = largest if upper > self._widest * (1.0 + 1e-15) else upper
-        lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start).lower if self.exact else 0.0
-        return Interval(min(lower, upper), upper)
+        elif upper > self._widest * (1.0 + 1e-15):
+            upper = largest
+        return Interval(min(lower, upper) if self.exact else 0.0, upper)
 
     def _reveals_at_most(self, delta: float) -> bool:
         """Whether 1 − Π(1 − δ_i) <= ``delta``, in exact arithmetic; False for more uses than are worth it."""

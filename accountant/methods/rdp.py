@@ -40,7 +40,7 @@ from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Interval, Target, least
-from affidavit.accountant.nodes import outermost, walk
+from affidavit.accountant.nodes import outermost, unrolled, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -148,16 +148,12 @@ def _cached(curve: Renyi) -> Renyi:
 
 def _gaussian_square(plan: Plan) -> float | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: their composition is one Gaussian."""
-    match plan:
-        case Gaussian(noise_multiplier=sigma):
-            return math.inf if sigma == 0.0 else 1.0 / sigma / sigma
-        case Repeat(count=count, of=of):
-            inner = _gaussian_square(of)
-            return None if inner is None else (count * inner if count else 0.0)
-        case Compose(parts=parts):
-            squares = [_gaussian_square(part) for part in parts]
-            return None if any(x is None for x in squares) else math.fsum(x for x in squares if x is not None)
-    return None
+    squares: list[float] = []
+    for leaf, count in unrolled(plan):
+        if not isinstance(leaf, Gaussian):
+            return None
+        squares.append(count / leaf.noise_multiplier / leaf.noise_multiplier if leaf.noise_multiplier else math.inf)
+    return math.fsum(squares)
 
 
 def _leaf(leaf: Plan) -> Renyi:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.base import EPSILON_FLOOR, LARGEST_EPSILON, Interval, Target, certain_delta
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
@@ -123,9 +123,15 @@ class _Sides:
         return Interval(max(certain, lower), max(certain, min(1.0, upper)))
 
     def crossing(self, delta: float, *, start: float) -> Interval:
-        lower = smallest_epsilon(lambda e: self.bracket(e).lower, delta, start=start, relative=1e-10).lower
-        upper = smallest_epsilon(lambda e: self.bracket(e).upper, delta, start=start, relative=1e-10).upper
-        return Interval(lower, upper)
+        from affidavit.accountant.pld.inverse import inverse
+
+        def end(which: int) -> float:
+            def both(epsilon: float) -> tuple[float, float]:
+                return (self.bracket(epsilon)[which],) * 2
+
+            return inverse(both, delta, furthest=LARGEST_EPSILON, near=start, close=ROUNDING)[which]
+
+        return Interval(end(0), end(1))
 
 
 def _work(use: SampledUse, window: Window) -> float:

@@ -23,11 +23,11 @@ from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.inverse import inverse
-from affidavit.accountant.pld.nested import LOG_NOTHING, Law, composed_curve, composed_law
+from affidavit.accountant.pld.nested import LOG_NOTHING, composed_curve
 from affidavit.accountant.pld.problem import HUGE, Problem, Target
 from affidavit.accountant.pld.two_uses import two_uses
 
-__all__ = ["composed_losses", "delta_bracket", "epsilon_bracket", "slope"]
+__all__ = ["Way", "delta_bracket", "epsilon_bracket", "one_way", "slope"]
 
 ROUNDS = 20
 FURTHEST, SMALLEST = 1e300, 1e-300
@@ -52,14 +52,15 @@ SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
 """Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; a ratio of steps from
 which on nothing is guessed; no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
+Way = Literal["forward", "backward"]
 
 
 def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3, enough: float = 0.0) -> tuple[float, float]:
     """(lower, upper) with lower <= ε(δ) <= upper for the composition of ``parts``.
 
     ``parts`` are one-step curves with their counts; ``delta`` in [0, 1]; ``tolerance`` is relative to ε with
-    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair, and where an
-    upper side of ``enough`` or less shows at a look.
+    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair. An upper side of
+    ``enough`` or less need not be sharper, and what is below it then need not be known.
     """
     return _both(parts, Target(delta=delta), tolerance, enough)
 
@@ -72,7 +73,7 @@ def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3, enou
 def slope(parts: Parts, *, epsilon: float, delta: float) -> float:
     """About −d ln δ/dε of the composition where its upper side is (``epsilon``, ``delta``): (P(L > ε) − δ)/δ."""
     found = 0.0
-    for above, _ in {_direction(parts, "forward"), _direction(parts, "backward")}:
+    for above, _ in {one_way(parts, "forward"), one_way(parts, "backward")}:
         if len(above) == 1 and above[0][1] == 1:
             tail = math.exp(above[0][0].logs(np.array([epsilon])).p_tail[0])
             found = max(found, tail / max(delta, SMALLEST) - 1.0)
@@ -82,28 +83,16 @@ def slope(parts: Parts, *, epsilon: float, delta: float) -> float:
 
 
 def _both(parts: Parts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
-    forward = _direction(parts, "forward")
-    backward = _direction(parts, "backward")
-    if enough > 0.0 and (most := max(_at_a_look(one, target, enough) for one in {forward[0], backward[0]})) <= enough:
-        return 0.0, most
-    lower, upper = _bracket(*forward, target, tolerance)
+    forward = one_way(parts, "forward")
+    backward = one_way(parts, "backward")
+    lower, upper = _bracket(*forward, target, tolerance, upper=enough)
     if backward == forward:
         return lower, upper
-    other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=upper)
+    other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=max(upper, enough))
     return max(lower, other_lower), max(upper, other_upper)
 
 
-def _at_a_look(parts: CurveParts, target: Target, enough: float) -> float:
-    """An upper side at little cost; none where the saddle point is beyond ``enough`` already."""
-    found = _at_once(parts, target, 1.0, enough)
-    if found is not None:
-        return found[1]
-    problem = Problem.of(parts, target)
-    near = problem.saddle.epsilon if target.delta is not None else math.exp(problem.saddle.log_delta)
-    return problem.look("upper", problem.first_step())[0] if near <= enough and problem.is_resolved else math.inf
-
-
-def _direction(parts: Parts, name: str) -> tuple[CurveParts, CurveParts]:
+def one_way(parts: Parts, name: Way) -> tuple[CurveParts, CurveParts]:
     """Upper and lower curves of one direction, merged; parts without a lower curve cost nothing there."""
     directions = [(getattr(step, name), count) for step, count in parts if count > 0]
     upper = merged([(direction.upper, count) for direction, count in directions])
@@ -324,26 +313,3 @@ def _single(curve: Curve, target: Target) -> tuple[float, float]:
         return math.inf, math.inf
     lower, upper = inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
     return lower, min(upper, max(curve.high, 0.0))
-
-
-def composed_losses(
-    parts: Parts,
-    *,
-    direction: Literal["forward", "backward"],
-    side: Side,
-    log_nothing: float = -80.0,
-    step: float | None = None,
-) -> Law:
-    """The composed law of the loss itself, for use as an outermost expectation (docs/theory/exponential.md).
-
-    Upper: P-masses on a grid whose tails, with the mass at +inf, are at least the true ones; lower:
-    at most, over the parts that have an attained pair. ``log_nothing`` is ln of the mass that may
-    be truncated: take at most ln δ − 15. ``step`` defaults to 1/32768 of the range.
-    """
-    upper, lower = _direction(parts, direction)
-    chosen = upper if side == "upper" else lower
-    if not chosen:
-        return Law(np.zeros(1), np.ones(1), 0.0)
-    if _infinity(chosen) >= 1.0:
-        return Law(np.zeros(1), np.zeros(1), 1.0)
-    return composed_law(chosen, side=side, log_nothing=log_nothing, step=step)

@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["Gaussian"]
+
+UNITS, TINY = 2.0**-49, 1e-320
+"""Of the place at which δ is taken; what gradual underflow may cost."""
 
 
 class Gaussian(Curve):
@@ -34,27 +37,33 @@ class Gaussian(Curve):
         return Logs(log_ndtr(half - scaled), log_ndtr(-half - scaled), log_ndtr(scaled - half), log_ndtr(scaled + half))
 
     def deltas(self, epsilon: Array) -> tuple[Array, Array]:
-        """δ(ε) without the cancellation of the general formula (Balle, Wang 2018, theorem 8).
+        """δ(ε) by ``beyond``."""
+        with np.errstate(over="ignore"):
+            return self.beyond(epsilon / self.mu - 0.5 * self.mu)
 
-        With a = ε/μ − μ/2 and b = ε/μ + μ/2: δ = ½ e^{−a²/2} (w(a) − w(b)), w(x) = erfcx(x/√2),
-        because e^{ε − b²/2} = e^{−a²/2}.
+    def beyond(self, a: Array) -> tuple[Array, Array]:
+        """(lower, upper) δ at ε = μ(a + μ/2), without the general formula's cancellation (Balle, Wang 2018, theorem 8).
+
+        With b = a + μ and w(x) = erfcx(x/√2): δ = Φ(−a) − e^ε Φ(−b), and ½ e^{−a²/2} w(b) is the second, as
+        e^{ε − b²/2} = e^{−a²/2}; for a > 0 the first is ½ e^{−a²/2} w(a). δ falls in a: what rounding does to a, and
+        to μ, in units of |a| + μ, is charged by an a that is more, or less.
         """
+        moved = UNITS * (np.abs(a) + self.mu)
+        return self._sides(a + moved)[0], self._sides(a - moved)[1]
+
+    def _sides(self, a: Array) -> tuple[Array, Array]:
+        """The same for exact a and μ."""
         with np.errstate(over="ignore", invalid="ignore"):
-            shift = epsilon / self.mu - 0.5 * self.mu
-            a = np.maximum(shift, 0.0)
-            b = a + self.mu
-            at_a, at_b = erfcx(a / math.sqrt(2.0)), erfcx(b / math.sqrt(2.0))
-            front = 0.5 * np.exp(-0.5 * a * a)
-            # a carries a relative error of about (1 + |ε|/(μ a)) u, which a²/2 in the exponent magnifies.
-            relative = 2.0**-50 * (4.0 + a * (a + np.abs(epsilon) / self.mu + self.mu))
-            slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)
-            value = front * (at_a - at_b)
-        gone = front == 0.0
-        lower, upper = (
-            np.where(gone, 0.0, np.maximum(value - slack, 0.0)),
-            np.where(gone, 0.0, np.minimum(value + slack, 1.0)),
-        )
-        if np.all(shift >= 0.0):
-            return lower, upper
-        near = super().deltas(epsilon)
-        return np.where(shift < 0.0, near[0], lower), np.where(shift < 0.0, near[1], upper)
+            b, front = a + self.mu, 0.5 * np.exp(-0.5 * a * a)
+            first = np.where(a > 0.0, front * _scaled_tail(a), ndtr(-a))
+            second = np.where(b > 0.0, front * _scaled_tail(b), np.exp(0.5 * self.mu * (a + b)) * ndtr(-b))
+            # a² is rounded, in the exponent: for a > 0 of both alike.
+            slack = 2.0**-50 * (first + second + (4.0 + a * a) * np.where(a > 0.0, first - second, second))
+            slack = np.where(second > 0.0, slack, 2.0**-50 * first) + TINY
+        return np.maximum(first - second - slack, 0.0), np.minimum(first - second + slack, 1.0)
+
+
+def _scaled_tail(x: Array) -> Array:
+    """2 e^{x²/2} Φ(−x), x >= 0."""
+    result: Array = erfcx(np.maximum(x, 0.0) / math.sqrt(2.0))
+    return result

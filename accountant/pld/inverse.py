@@ -57,7 +57,7 @@ def inverse(
             return 0.0, above
         last, below, step = below, max(below - step, below / shrunk), OUTWARDS * step
         shrunk = min(shrunk * shrunk, 1e150) if 2.0 * below < last else shrunk
-    while last - below > max(CLOSE * (above - below), close * below):
+    while last - below > max(CLOSE * (above - below) if above < math.inf else 0.0, close * below):
         middle = 0.5 * (last + below)
         if not below < middle < last:
             break

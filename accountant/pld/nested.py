@@ -138,14 +138,12 @@ def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NO
     return curve
 
 
-def composed_law(
-    parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None, ordered: bool = True
-) -> Law:
+def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, ordered: bool = True) -> Law:
     """The composed loss of ``parts``, dominating (upper) or dominated (lower).
 
     ``log_nothing`` is ln of the mass that may be truncated at either end, of P where the law is asked in this order
-    alone (``ordered``), else of Q too; ``step`` is the grid's, by default such that about ``POINTS`` points cover the
-    range, without an order the one of ``LOG_NOTHING``: a sample may magnify what is far out.
+    alone (``ordered``), else of Q too. About ``POINTS`` points cover the range, without an order the one of
+    ``LOG_NOTHING``: a sample may magnify what is far out.
     Upper: P-masses on the grid whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
     """
     upper = side == "upper"
@@ -153,13 +151,12 @@ def composed_law(
     cut, reaches, (bottom, top, exponents), span = _cut(parts, sketches, log_nothing, ordered=ordered)
     if not ordered:
         span = max(span, _cut(parts, sketches, LOG_NOTHING, ordered=False)[-1])
-    if step is None:
-        step = span / (POINTS if upper or ordered else LOWER_POINTS)
-        # Many uses of small losses: the grid must resolve one use, as far as the size allows.
-        deviation = math.sqrt(float(cumulants(cut, np.zeros(1))[2][0]) / sum(count for _, count in cut))
-        step = max(min(step, 0.1 * deviation), step / FINER)
-        widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
-        step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
+    step = span / (POINTS if upper or ordered else LOWER_POINTS)
+    # Many uses of small losses: the grid must resolve one use, as far as the size allows.
+    deviation = math.sqrt(float(cumulants(cut, np.zeros(1))[2][0]) / sum(count for _, count in cut))
+    step = max(min(step, 0.1 * deviation), step / FINER)
+    widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
+    step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
     thetas = _tilts(cut, bottom, top)
     room = 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +15,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods import costliest as search
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.failure import certain_failure
-from affidavit.accountant.methods.pair_profiles import _Sums
 from affidavit.accountant.plan import Gaussian, Poisson, parse_plan
-from affidavit.accountant.pld.nested import Law
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.ceiling import costs_at_most as branch_costs_at_most
@@ -167,18 +164,6 @@ def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch
     alone = [bound(part, relation="add-remove", delta=1e-6, tolerance=1e-5) for part in parts]
     assert found.epsilon_upper == max(one.epsilon_upper for one in alone)
     assert found.epsilon_lower == max(one.epsilon_lower for one in alone)
-
-
-def test_sums_from_the_right_are_those_of_a_loop() -> None:
-    rng = np.random.default_rng(5)
-    losses = -3.0 + 0.01 * np.arange(700)
-    law = Law(losses, rng.random(700) * np.exp(-losses), 0.0)
-    points = np.array([-4.0, -3.0, -1.234, 2.0, 3.98, 4.0])
-    above, scaled = _Sums(law).at(points)
-    for point, tail, weighed in zip(points, above, scaled, strict=True):
-        kept = losses > point
-        assert tail == pytest.approx(float(law.masses[kept].sum()), rel=1e-12)
-        assert weighed == pytest.approx(float((law.masses[kept] * np.exp(point - losses[kept])).sum()), rel=1e-12)
 
 
 @pytest.mark.parametrize("sigma", [1e150, 1e162, 1e170])

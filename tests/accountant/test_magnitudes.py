@@ -117,12 +117,14 @@ def test_delta_at_an_epsilon_far_beyond_all_losses(epsilon: float) -> None:
 @pytest.mark.parametrize("sigma", [9e-7, 1e-12, 1e-20, 1e-100])
 @pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.5, 0.9])
 def test_gaussians_of_very_little_noise_have_a_lower_side(sigma: float, delta: float) -> None:
-    """δ(μ²/2 − tμ) lies between Φ(t) − φ(t)/(μ − t) and Φ(t) (Mills' ratio): the ends, in 400 digits."""
+    """δ(μ²/2 − tμ) is Φ(t) − φ(t) M(b), b = μ − t, and Mills' ratio M(b) within 1/b³ below 1/b: in 400 digits."""
     found = bound({"kind": "gaussian", "noise_multiplier": sigma}, relation="add-remove", delta=delta)
     with mpmath.workdps(400):
         mu = 1 / mpmath.mpf(sigma)
         low, high = (mu / 2 - mpmath.mpf(side) / mu for side in (found.epsilon_lower, found.epsilon_upper))
-        assert mpmath.ncdf(low) - mpmath.npdf(low) / (mu - low) > delta >= mpmath.ncdf(high)
+        mills = 1 / (mu - high) - 1 / (mu - high) ** 3
+        assert mpmath.ncdf(low) - mpmath.npdf(low) / (mu - low) > delta
+        assert mpmath.ncdf(high) - mpmath.npdf(high) * mills <= delta
     assert found.epsilon_upper - found.epsilon_lower <= 1e-11 * found.epsilon_upper
 
 

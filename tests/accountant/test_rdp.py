@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.rdp import RenyiMethod, RenyiProfile, rdp
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.pld import epsilon_bracket, flatten
+from affidavit.accountant.pld.engine import epsilon_bracket
+from affidavit.accountant.pld.steps import flatten
 
 
 def gaussian(noise: float) -> dict[str, Any]:

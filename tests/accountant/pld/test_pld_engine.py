@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.pld import composed_losses, delta_bracket, epsilon_bracket, flatten
 from affidavit.accountant.pld.atomic import Atomic, pure
 from affidavit.accountant.pld.curve import OneStep
-from affidavit.accountant.pld.engine import _refine
+from affidavit.accountant.pld.engine import _refine, delta_bracket, epsilon_bracket
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.grid import masses
+from affidavit.accountant.pld.nested import composed_law
 from affidavit.accountant.pld.problem import Target
+from affidavit.accountant.pld.steps import flatten
 from affidavit.accountant.pld.subsample import Combined, Mixed
 from support.references import plans as reference_plans
 from support.references import rows
@@ -282,10 +283,10 @@ def test_no_noise_inside_a_sample() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_composed_losses_reproduce_the_profile(side: Any, direction: Any) -> None:
+def test_composed_laws_reproduce_the_profile(side: Any, direction: Any) -> None:
     parts = flatten(parse_plan(repeat(20, poisson(0.1, gaussian(1.0)))), "add-remove")
-    law = composed_losses(parts, direction=direction, side=side)
     curve = getattr(parts[0][0], direction).upper
+    law = composed_law(((curve, 20),), side=side, log_nothing=-80.0)
     for epsilon_value in (0.2, 1.0, 2.0):
         above = law.losses > epsilon_value
         value = float(np.sum(law.masses[above] * -np.expm1(epsilon_value - law.losses[above]))) + law.infinity
@@ -415,7 +416,7 @@ def test_more_uses_than_one_transform_takes_cost_about_their_mean(count: int, sc
 def test_an_upper_side_that_is_enough_is_one(
     noise: float, uses: int, rate: float, pure_epsilon: float, share: float
 ) -> None:
-    """Where it shows at a look, the upper side is above the truth and at most what is enough; else nothing changes."""
+    """Where it shows early, both sides are valid, and the upper one is at most what is enough; else nothing changes."""
     pure_part = {"kind": "pure", "epsilon": pure_epsilon}
     laplace = {"kind": "laplace", "noise_multiplier": noise}
     parts = flatten(
@@ -424,7 +425,7 @@ def test_an_upper_side_that_is_enough_is_one(
     lower, upper = epsilon_bracket(parts, delta=1e-6)
     enough = share * upper
     found = epsilon_bracket(parts, delta=1e-6, enough=enough)
-    assert found == (lower, upper) or (found[0] == 0.0 and lower <= found[1] <= enough)
+    assert found == (lower, upper) or (found[0] <= upper and lower <= found[1] <= enough)
     height = delta_bracket(parts, epsilon=0.5 * upper)
     seen = delta_bracket(parts, epsilon=0.5 * upper, enough=share * height[1])
-    assert seen == height or (seen[0] == 0.0 and height[0] <= seen[1] <= share * height[1])
+    assert seen == height or (seen[0] <= height[1] and height[0] <= seen[1] <= share * height[1])

@@ -9,7 +9,8 @@ import pytest
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.pld import delta_bracket, epsilon_bracket, flatten, one_step
+from affidavit.accountant.pld.engine import delta_bracket, epsilon_bracket
+from affidavit.accountant.pld.steps import flatten, one_step
 
 
 def gaussian(noise: float) -> dict[str, Any]:
