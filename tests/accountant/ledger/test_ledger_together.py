@@ -16,6 +16,7 @@ from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD
 from support.ledgers import fill, init, reserve
+from support.writers import answers
 
 
 def test_threads_cannot_overdraw(ledger: Ledger) -> None:
@@ -132,31 +133,11 @@ def test_a_ledger_that_another_makes_meanwhile_is_not_taken_for_one_that_is_gone
 WRITERS = 64
 
 
-def _one_run(home: Path, url: str, begin: Any, results: Any) -> None:
-    ledger = Ledger(keyring=Keyring(home), url=url)
-    begin.wait()
-    try:
-        ledger.commit(reserve(ledger, "0.001", 0))
-    except Exception as error:  # whatever it is, it is no answer
-        results.put(f"{type(error).__name__}: {error}")
-    else:
-        results.put("")
-
-
 def _all_answered(ledger: Ledger, keyring: Keyring, *, entries: int) -> None:
     init(ledger, 10, 1)
     fill(ledger, entries)
     long = ledger.verify()
-    context = multiprocessing.get_context("fork")
-    results, begin = context.Queue(), context.Event()
-    facts = (keyring.home, ledger.url, begin, results)
-    workers = [context.Process(target=_one_run, args=facts) for _ in range(WRITERS)]
-    for worker in workers:
-        worker.start()
-    begin.set()
-    assert [results.get(timeout=600) for _ in workers] == [""] * WRITERS
-    for worker in workers:
-        worker.join()
+    assert answers(ledger, keyring, writers=WRITERS) == [""] * WRITERS
     assert ledger.balance("mail").runs == entries + WRITERS
     checkpoints = (long + 2 * WRITERS) // book.CHECKPOINT_EVERY - long // book.CHECKPOINT_EVERY
     assert ledger.verify() - long in (2 * WRITERS + checkpoints, 2 * WRITERS + checkpoints + 1)
