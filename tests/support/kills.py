@@ -8,6 +8,7 @@ to hold nothing twice, and to have charged for whatever text there is.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -153,6 +154,8 @@ class Kills:
                 self._processes.append(start())
             met = "server" if start is not None else "process" if os.WIFSIGNALED(status) else "ended before"
             self.counts[met] += 1
+            if start is None:  # a machine that others use more, or less, than before: some end, more are killed
+                self._seconds[kind] *= 1.1 if met == "process" else 0.8
             found = self._faults(kind, number, granted, known, accounts)
             self.faults += [f"{number}, {kind}: {fault}" for fault in found]
 
@@ -195,6 +198,7 @@ class Kills:
         if pid:
             os.close(writer)
             return pid, reader
+        gc.freeze()  # what it shares with the tests is not copied for being looked at
         code = 99
         try:
             for stream in (1, 2):
@@ -222,12 +226,6 @@ class Kills:
     def _entries(self) -> dict[str, bool]:
         """All reservations, and whether each was committed."""
         return {item.entry: item.ended is not None for item in self.ledger.account(ACCOUNT).reservations}
-
-    def _check(
-        self, kind: str, number: int, granted: list[dict[str, Any]], known: dict[str, bool], before: int
-    ) -> None:
-        for fault in self._faults(kind, number, granted, known, before):
-            self.faults.append(f"{number}, {kind}: {fault}")
 
     def _faults(
         self, kind: str, number: int, granted: list[dict[str, Any]], known: dict[str, bool], before: int
