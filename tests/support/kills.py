@@ -31,12 +31,11 @@ from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run
-from support.postgresql import Server
+from support.postgresql import START_SECONDS, Server
 
 Command = tuple[str, ...]
 ACCOUNT = "letters"
 KINDS = ("generate", "generate", "generate", "certify", "init", "charge", "show")
-RESTART_SECONDS = 60
 
 
 def crash(server: Server) -> Callable[[], subprocess.Popen[bytes]]:
@@ -67,7 +66,7 @@ def crash(server: Server) -> Callable[[], subprocess.Popen[bytes]]:
         facts: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log, "start_new_session": True}
         command = ["sh", "-c", ends, "sh", *words]
         process = subprocess.Popen(command, cwd=server.folder, env={"LC_ALL": "C", "PATH": os.defpath}, **facts, **user)
-        deadline = time.monotonic() + RESTART_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while True:
             try:
                 server.run("SELECT 1")
@@ -143,7 +142,7 @@ class Kills:
             if chance.random() < 0.5:  # at any time of its life; or soon after it was granted something
                 time.sleep(chance.uniform(0, 1.1 * self._seconds[kind]))
             else:
-                select.select([pipe], [], [], RESTART_SECONDS)
+                select.select([pipe], [], [], START_SECONDS)
                 time.sleep(chance.uniform(0, 0.2 * self._seconds[kind]))
             start = crash(self.server) if at_server and self.server is not None else None
             if start is None:
@@ -164,7 +163,7 @@ class Kills:
         for process in self._processes:
             if process.stdin is not None:
                 process.stdin.close()
-            process.wait(timeout=RESTART_SECONDS)
+            process.wait(timeout=START_SECONDS)
 
     def _imported(self, kind: str, number: int) -> None:
         """Run it once in this process, so that a fork's time goes into the work and not into imports."""
