@@ -65,7 +65,6 @@ def test_a_consumer_passes_mypy_strict_and_a_wrong_relation_does_not(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
     )
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 3, done.stdout + done.stderr

@@ -33,7 +33,7 @@ class Session:
         """Counts by outcome, and the output."""
         plugin = () if REGISTERED else ("-p", PLUGIN)
         command = [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-ra", "--color=no", *flags]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=250, check=False)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         summary = done.stdout.rstrip().splitlines()[-1]
         counts = {name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)}
         return counts, done.stdout

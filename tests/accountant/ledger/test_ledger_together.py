@@ -150,7 +150,6 @@ def test_sixty_four_writers_are_all_answered(ledger: Ledger, keyring: Keyring) -
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_sixty_four_writers_at_a_hundred_thousand_entries_are_all_answered(ledger: Ledger, keyring: Keyring) -> None:
     _all_answered(ledger, keyring, entries=100_000)
 
