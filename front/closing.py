@@ -42,40 +42,49 @@ def close(
     ledger does.
     """
     from affidavit.accountant.ledger import Ledger
-    from affidavit.synthesis import Synthesis, claimed
+    from affidavit.synthesis import claimed
 
     keyring = keyring or Keyring.default()
     ledger = ledger or Ledger(keyring=keyring)
-    past = Past.read(folder / NAME)
-    with claimed(folder, resume=True), locked(past, home=keyring.home):
-        ended = ended_already(folder, keyring=keyring, ledger=ledger)
-        if ended is not None:
-            return ended
-        entry, found = str(past.header["ledger_entry"]), _certificate(past, keyring)
-        if not ledger.is_reserved(entry):
-            remove(past.path, past.anchor(keyring.home))
-            raise UsageError(
-                f"the run in {folder} stopped before it was charged: there is nothing to end, and it is removed",
-                hint="What was charged: `affidavit ledger show`. The folder may be generated into.",
-            )
-        end = ledger.end_after(entry)
-        if ledger.reservation(entry, end=end, certificate_sha256=found.sha256).ended is not None:
-            ledger.commit(entry)  # of a copy that was closed before: refused, before a file is written
-        generated = _generated(past)
-        provenance = Provenance(
-            certificate_sha256=found.sha256,
-            ledger_entry=entry,
-            ledger_end=end,
-            noise=str(past.header["noise"]),
-            guarantee=bool(past.header["guarantee"]),
-            plan=found.plan,
-            resumed=past.count("resumed"),
-            lost=past.lost,
-            closed=True,
-        )
-        written = write(folder, generated, provenance, ended=clock(), signer=keyring.signer())
-        ledger.commit(entry, receipt_sha256=written.receipt_sha256)
+    Past.read(folder / NAME)  # where there is none, nothing is made
+    with claimed(folder, resume=True):
+        past = Past.read(folder / NAME)  # once more: until now another process may have gone on with it
+        with locked(past, home=keyring.home):
+            return _closed(folder, past, keyring=keyring, ledger=ledger, clock=clock)
+
+
+def _closed(folder: Path, past: Past, *, keyring: Keyring, ledger: Ledger, clock: Clock) -> Synthesis:
+    """As ``close``, of what nobody else touches."""
+    from affidavit.synthesis import Synthesis
+
+    ended = ended_already(folder, keyring=keyring, ledger=ledger)
+    if ended is not None:
+        return ended
+    entry, found = str(past.header["ledger_entry"]), _certificate(past, keyring)
+    if not ledger.is_reserved(entry):
         remove(past.path, past.anchor(keyring.home))
+        raise UsageError(
+            f"the run in {folder} stopped before it was charged: there is nothing to end, and it is removed",
+            hint="What was charged: `affidavit ledger show`. The folder may be generated into.",
+        )
+    end = ledger.end_after(entry)
+    if ledger.reservation(entry, end=end, certificate_sha256=found.sha256).ended is not None:
+        ledger.commit(entry)  # of a copy that was closed before: refused, before a file is written
+    generated = _generated(past)
+    provenance = Provenance(
+        certificate_sha256=found.sha256,
+        ledger_entry=entry,
+        ledger_end=end,
+        noise=str(past.header["noise"]),
+        guarantee=bool(past.header["guarantee"]),
+        plan=found.plan,
+        resumed=past.count("resumed"),
+        lost=past.lost,
+        closed=True,
+    )
+    written = write(folder, generated, provenance, ended=clock(), signer=keyring.signer())
+    ledger.commit(entry, receipt_sha256=written.receipt_sha256)
+    remove(past.path, past.anchor(keyring.home))
     return Synthesis(generated, written, entry, provenance.guarantee)
 
 

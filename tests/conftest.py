@@ -32,6 +32,16 @@ settings.register_profile("repeat", SLOW_MACHINE, derandomize=True)
 settings.load_profile("repeat")
 
 
+SLOW_SECONDS = 3600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A limit ends what hangs, and no test that takes long on a busy machine."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Real data are needed only where a test says so."""
     skip_without_data(item)

@@ -11,9 +11,13 @@ address was forgotten.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shlex
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,9 @@ from affidavit.accountant.ledger.chain import Head, altered
 from affidavit.accountant.strictjson import COUNT, TEXT, Form, listed, record
 
 __all__ = ["Anchor", "Anchors"]
+
+_LONGEST_WAIT = 300.0
+"""Seconds: a process that was stopped while it reads holds the others up no longer."""
 
 _FORM: Form[dict[str, Any]] = record(
     dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": listed(TEXT), "data": listed(TEXT)}
@@ -96,6 +103,22 @@ class Anchors:
         facts = {"id": identity, "count": head.count, "mac": head.mac, "addresses": addresses, "data": charged}
         files.write(self.folder / f"{identity}.json", json.dumps(facts).encode())
 
+    @contextmanager
+    def in_turn(self, identity: str) -> Iterator[None]:
+        """One process of this machine at a time: what the first has read of a ledger and noted, the next need not read.
+
+        That saves work and decides nothing: whoever waited too long goes on beside the other. Raises ``OSError``.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.folder / f"{identity}.turn", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            deadline = time.monotonic() + _LONGEST_WAIT
+            while not _taken(descriptor) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            yield
+        finally:
+            os.close(descriptor)
+
     def _all(self) -> Iterator[Anchor]:
         try:
             paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
@@ -105,6 +128,14 @@ class Anchors:
             raise _unreadable(self.folder, error) from None
         for path in paths:
             yield _parsed(path)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _parsed(path: Path) -> Anchor:

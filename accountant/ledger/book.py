@@ -119,11 +119,9 @@ class Book:
         key = self._keyring.secret("ledger")
         # The anchor before the entries, which may only be ahead of it.
         identity, length = self._identity(key)
+        if write:
+            self._catch_up(identity, length)
         anchor = self._anchors.of(identity) if identity else None
-        if write and length - (anchor.head.count if anchor is not None else 0) > CATCH_UP:
-            with self._verified(write=False) as found:
-                self._anchors.note(self.url, identity=found.history.identity, head=found.end)
-            anchor = self._anchors.of(identity)
         with self._database.transaction(write=write) as connection:
             first = 1 if whole or anchor is None else _first_needed(connection, anchor)
             rows = read_rows(connection, first)
@@ -134,6 +132,29 @@ class Book:
             if anchor is not None:
                 anchor.check(end, mac=macs.get(anchor.head.count))
             yield Verified(connection, key, self._now(history.latest, write=write), history, end, macs)
+
+    def _catch_up(self, identity: str, length: int) -> None:
+        """Note how far the ledger is, if this machine is far behind. Its other processes wait: one reads for all.
+
+        Raises ``LedgerAltered``; ``BudgetError`` where it cannot be noted.
+        """
+
+        def behind() -> bool:
+            known = self._anchors.of(identity)
+            return length - (known.head.count if known is not None else 0) > CATCH_UP
+
+        if not identity or not behind():
+            return
+        try:
+            with self._anchors.in_turn(identity):
+                if behind():
+                    with self._verified(write=False) as found:
+                        self._anchors.note(self.url, identity=found.history.identity, head=found.end)
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger's anchor in {self._anchors.folder} cannot be written: {error.strerror}",
+                hint="Make the folder writable; nothing was charged.",
+            ) from None
 
     def _is_there(self) -> bool:
         """Whether there is a ledger. Raises ``LedgerAltered`` where one was written, and there is none."""

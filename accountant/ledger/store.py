@@ -37,7 +37,7 @@ class Ledger(Book):
     write lock from before the reading until after the writing, so two runs cannot both be granted the
     last of a budget. What is verified is the chain since this machine last wrote (at least from the last
     checkpoint on), which does not grow with the ledger; what a machine missed it reads before it takes the
-    lock. ``verify``, ``account`` and ``accounts`` walk all of it.
+    lock, one of its processes for all. ``verify``, ``account`` and ``accounts`` walk all of it.
 
     Time does not run backwards here: an entry more than ``MAX_CLOCK_SKEW`` older than the one before is
     refused, or a clock set back would revive expired certificates.

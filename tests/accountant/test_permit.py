@@ -294,7 +294,7 @@ def test_a_forked_process_cannot_draw(enter: Open) -> None:
     with enter() as permit:
         worker = context.Process(target=child, args=(permit, answers))
         worker.start()
-        assert "another process" in answers.get(timeout=30)
+        assert "another process" in answers.get()
         worker.join()
 
 
@@ -333,7 +333,7 @@ def test_kill_nine_in_the_middle_leaves_the_reservation_spent(
         assert process.stdout is not None
         entry = process.stdout.readline().decode().strip()
         process.send_signal(signal.SIGKILL)
-        assert process.wait(timeout=30) == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
     [reservation] = funded.account("mail").reservations
     assert reservation.entry == entry
     assert reservation.state == "reserved, never committed: spent"

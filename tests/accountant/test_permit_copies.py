@@ -114,7 +114,7 @@ def _in_a_fork(act: Callable[[], object]) -> str:
     answers = context.Queue()
     worker = context.Process(target=child, args=(answers,))
     worker.start()
-    answer = str(answers.get(timeout=30))
+    answer = str(answers.get())
     worker.join()
     return answer
 

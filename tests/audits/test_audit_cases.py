@@ -93,7 +93,6 @@ def test_the_audit_accepts_the_true_mechanism_and_catches_half_its_noise(mechani
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mechanism", _names())
 def test_half_the_noise_is_caught_in_at_least_95_of_100_runs(mechanism: str) -> None:
     size = SIZES.get(mechanism, Size())

@@ -107,7 +107,6 @@ def test_the_generator_is_consistent_and_half_its_noise_is_caught(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_half_its_noise_is_caught_in_at_least_95_of_100_runs(
     certified: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from support.real_data import real_data
 
 ENRON, DBPEDIA = "enron/aeslc_train_pii.jsonl", "dbpedia14/train.jsonl"
 
-pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.model, pytest.mark.slow]
 
 CERTIFIED = Certified(
     relation="zero-out", epsilon=1.0, delta=1e-5, plan=Exponential(1.0), curve=PrivacyCurve(((1.0, 1e-5),))

@@ -69,7 +69,6 @@ def test_generators_that_sample_are_never_accused(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_no_generator_is_accused_in_a_thousand_comparisons(generator_case) -> None:
     """Of every registered generator: all its relations, every pair of neighbours, as many seeds as it takes."""
     case = generator_case

@@ -184,7 +184,6 @@ def test_every_method_is_above_the_lower_side(plan: Node, relation: str, delta: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
 @thorough
 @given(anything, relations, deltas, counts, factors)
 def test_two_thousand_plans(plan: Node, relation: str, delta: float, count: int, factor: float) -> None:
@@ -194,7 +193,6 @@ def test_two_thousand_plans(plan: Node, relation: str, delta: float, count: int,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
 @thorough
 @given(single_pair, relations, uses, moderate)
 def test_two_thousand_plans_below_renyi(node: Node, relation: str, count: int, delta: float) -> None:
@@ -208,7 +206,6 @@ def test_what_is_shown_is_signed_and_verified(plan: Node, relation: str, delta: 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
 @settings(thorough, max_examples=500)
 @given(anything, relations, deltas)
 def test_five_hundred_plans_are_shown_signed_and_verified(plan: Node, relation: str, delta: float) -> None:

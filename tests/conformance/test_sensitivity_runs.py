@@ -130,7 +130,6 @@ def test_no_sampler_and_no_mechanism_is_accused(kind, case_of):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_no_generator_is_accused_in_a_thousand_pairs(generator_case, monkeypatch):
     """Other noise, and so other histories, each time, until a thousand pairs of runs were compared."""
     seen, offset = 0, 0

@@ -135,7 +135,7 @@ class Reader:
         words = _words(command)
         if not words or words[0] != "affidavit":
             done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, check=False, timeout=120
+                ["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, check=False
             )
             return done.returncode, done.stdout, done.stderr
         self.monkeypatch.setattr(

@@ -171,7 +171,6 @@ def _run_action(workplace: Any, **inputs: str) -> tuple[int, dict[str, str], str
         },
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
     stated = dict(line.split("=", 1) for line in outputs.read_text(encoding="utf-8").splitlines())

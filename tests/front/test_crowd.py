@@ -36,7 +36,6 @@ def test_a_crowd_of_runs(empty_workplace: Any, url: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_crowds_of_runs(empty_workplace: Any, url: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AFFIDAVIT_LEDGER", url)

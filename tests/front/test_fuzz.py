@@ -139,7 +139,6 @@ def test_damaged_files_are_refused_or_read(place: Any, all_formats: tuple[Format
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_damaged_files_are_refused_or_read(
     place: Any, all_formats: tuple[Format, ...], part: int

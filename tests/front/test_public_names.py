@@ -40,7 +40,7 @@ calibrate(node, relation="unbounded", epsilon=1.0, delta=1e-5)
 
 def test_dir_lists_the_public_names_alone():
     code = "import affidavit; before = dir(affidavit); affidavit.bound; print(before == dir(affidavit), *before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     same, *names = done.stdout.split()
     assert same == "True"
     import affidavit
@@ -65,7 +65,6 @@ def test_a_consumer_passes_mypy_strict_and_a_wrong_relation_does_not(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
     )
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 3, done.stdout + done.stderr

@@ -33,7 +33,7 @@ class Session:
         """Counts by outcome, and the output."""
         plugin = () if REGISTERED else ("-p", PLUGIN)
         command = [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-ra", "--color=no", *flags]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=250, check=False)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         summary = done.stdout.rstrip().splitlines()[-1]
         counts = {name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)}
         return counts, done.stdout
@@ -57,7 +57,7 @@ def test_the_package_registers_the_plugin():
 
 def test_nothing_heavy_is_imported_until_it_is_used():
     code = f"import {PLUGIN}, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"numpy", "scipy", "pydantic", "sqlalchemy", "torch", "cryptography", "junitparser"}
 

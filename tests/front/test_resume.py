@@ -309,6 +309,26 @@ def test_a_run_that_is_closed_releases_what_it_had_finished(place: Any, ledger_k
     assert "NO GUARANTEE" in verified.out
 
 
+def test_closing_knows_what_another_process_did_before_it_had_the_folder(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _certified(place, "prism")
+    assert _killed(place, lambda: stopping(Stop("value", 1), _kill)) == signal.SIGKILL
+    claimed, pasts = synthesis.claimed, []
+
+    def late(out: Path, *, resume: bool = False) -> contextlib.AbstractContextManager[None]:
+        monkeypatch.setattr(synthesis, "claimed", claimed)
+        assert _killed(place, lambda: stopping(Stop("text", 1), _kill), "--resume") == signal.SIGKILL
+        pasts.append(Past.read(place.out / NAME))
+        return claimed(out, resume=resume)
+
+    monkeypatch.setattr(synthesis, "claimed", late)
+    assert place.command("close", place.out).code == 0
+    receipt = json.loads((place.out / "receipt.json").read_text("utf-8"))
+    assert (receipt["resumed"], receipt["draws_per_node"]) == (1, pasts[0].uses)
+    assert _texts(place) == [one["sample"]["text"] for one in pasts[0].texts]
+
+
 def test_a_receipt_that_nobody_signed_ends_no_run(place: Any) -> None:
     """It was read without its signature: what it named was noted in the ledger, and a damaged one was a crash."""
     _certified(place, "prism")

@@ -17,7 +17,6 @@ from support.served import Served, free_port, prepare, serving, whole_run
 PROGRAM = os.environ.get("AFFIDAVIT_VLLM")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),  # on a busy machine it starts within minutes
     pytest.mark.skipif(PROGRAM is None, reason="AFFIDAVIT_VLLM names the program of an installed vLLM"),
 ]
 GENERATORS: dict[str, dict[str, Any]] = {

@@ -296,7 +296,7 @@ def test_private_rows_name_no_token(service: Any) -> None:
 
 
 def test_one_prompt_at_a_time_unless_the_server_is_declared_independent(service: Any) -> None:
-    both = threading.Barrier(2, timeout=60.0)
+    both = threading.Barrier(2)
     rows = [f"{PROMPT} {number}" for number in range(2)]
     model = _model(service.url)
     model.start_apart([model.encode(row) for row in rows * 3], width=50, steps=1).logits  # noqa: B018

@@ -139,7 +139,7 @@ def test_texts_really_are_written_side_by_side(
     def waiting(*given: Any) -> Any:
         if threading.get_ident() not in seen:
             seen.add(threading.get_ident())
-            all_here.wait(timeout=60)
+            all_here.wait()
         return scores(*given)
 
     def alone(*given: Any, **named: Any) -> Any:

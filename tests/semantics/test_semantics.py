@@ -132,7 +132,6 @@ def test_no_bound_of_cases_that_are_not_listed_is_below_an_attack(first: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("first", range(300, 5300, 250))
 def test_no_bound_is_below_thousands_of_attacks(first: int) -> None:
     answers = 0
