@@ -36,7 +36,7 @@ class Target:
     """What a profile will be asked near: one of ``delta`` or ``epsilon``, and how closely.
 
     ``explicit``: the lower side must be reached by stated neighbouring data sets. ``enough``: an upper side that is no
-    larger need not be sharper, and nothing is asked from below then.
+    larger need not be sharper, and nothing is asked from below then. ``above``: no lower side is asked for.
     """
 
     delta: float | None = None
@@ -44,6 +44,7 @@ class Target:
     tolerance: float = 1e-3
     explicit: bool = False
     enough: float = 0.0
+    above: bool = False
 
 
 def certain_delta(epsilon: float) -> float:

@@ -168,7 +168,8 @@ def together(group: Sequence[Scenario], relation: Relation, target: Target) -> F
     for case in covering(group):
         for method in COVERING:
             if not method.why_not(case, relation) and (found is None or _upper(found) > target.enough):
-                interval = seen(case, relation, target, ask(method.profile(case, relation, target), target))
+                profile = method.profile(case, relation, replace(target, above=True))
+                interval = seen(case, relation, target, ask(profile, target))
                 found = min(found or Found(interval, method.name), Found(interval, method.name), key=_upper)
     return found
 

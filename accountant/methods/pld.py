@@ -17,7 +17,16 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.methods.stages import together
-from affidavit.accountant.nodes import Exponential, Plan, Poisson, WithoutReplacement, ZeroConcentrated, walk
+from affidavit.accountant.nodes import (
+    Compose,
+    Exponential,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+    walk,
+)
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -28,8 +37,9 @@ __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "log_nothing", "
 ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
 """ln of the share of δ that truncation may cost."""
-NEAR, TRIES, LEAST_ORDER = 1e-3, 8, 0.1
-"""A lower side that is so near, relatively, is not looked for further; how often else; the least order × range."""
+NEAR, NEARLY, TRIES, LEAST_ORDER = 1e-3, 5e-3, 6, 0.1
+"""A lower side that is so near, relatively, is not looked for further, the second where looking takes longer; how often
+else; the least order × range."""
 
 Parts = list[tuple["OneStep", int]]
 Sides = tuple[float, float]
@@ -63,6 +73,10 @@ class PldProfile:
         if rho > 0.0:
             self._parts = [*self._parts, (concentrated_step(rho), 1)]
         self._tolerance, self._enough = target.tolerance, target.enough
+        # A composition on a sample takes long; a statement of zCDP keeps the sides apart, whatever is tried.
+        nested = any(isinstance(one, (Compose, Repeat)) for node, _ in self._nodes for one in walk(node))
+        self._near = 1.0 if target.above else NEARLY if nested else NEAR
+        self._tries = 0 if holds_zcdp(scenario) else TRIES
 
     def delta(self, epsilon: float) -> Interval:
         from affidavit.accountant.pld.engine import delta_bracket
@@ -79,7 +93,7 @@ class PldProfile:
         """Both sides; ``point`` is the (ε, δ) of an upper side. Room for the last digits of float64, which the engine
         charges only in the mass it moves."""
         lower, upper = ask(self._parts, tolerance=self._tolerance, enough=self._enough)
-        if self._enough < upper < math.inf and upper - lower > self._tolerance * upper:
+        if self._enough < upper < math.inf and lower < (1.0 - self._near) * upper:
             lower = max(lower, self._chosen(partial(ask, tolerance=self._tolerance), *point(upper), wanted=upper))
         return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
 
@@ -94,8 +108,6 @@ class PldProfile:
 
         That is about −d ln δ/dε, on a sample as often less as the rate, where losses are small; of few uses, less.
         """
-        from scipy.optimize import minimize_scalar
-
         from affidavit.accountant.pld.engine import slope
 
         orders = {order for node, _ in self._nodes for order in _orders(node)}
@@ -112,10 +124,12 @@ class PldProfile:
             return -found[-1]
 
         found = [reached(order * tilt) for order in sorted(orders)]
-        if max(found) < (1.0 - NEAR) * wanted:
+        if self._tries and max(found) < (1.0 - self._near) * wanted:
+            from scipy.optimize import minimize_scalar
+
             largest = max(one.range for node, _ in self._nodes for one in walk(node) if isinstance(one, Exponential))
             bounds = math.log(LEAST_ORDER / largest), math.log(max(tilt, 1.0 / largest))
-            minimize_scalar(missed, bounds=bounds, method="bounded", options={"maxiter": TRIES})
+            minimize_scalar(missed, bounds=bounds, method="bounded", options={"maxiter": self._tries})
         return max(found)
 
 
