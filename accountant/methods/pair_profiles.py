@@ -41,7 +41,7 @@ class Last:
         self._parts, self._small = parts, math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
         symmetric = all(step.symmetric for step, _ in parts)
         self._ways: tuple[Way, ...] = ("forward",) if symmetric else ("forward", "backward")
-        self._costliest = self._ways[0] if symmetric else max(self._ways, key=lambda way: _cost(parts, way, near))
+        self._costliest: Way = self._ways[0] if symmetric else max(self._ways, key=lambda way: _cost(parts, way, near))
 
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""

@@ -66,7 +66,8 @@ class PldProfile:
         from affidavit.accountant.pld.concentrated import concentrated_step
 
         rho, self._nodes = concentrated(scenario.nodes())
-        self._relation, self._deep = relation, log_nothing(target, scenario.uses)
+        self._relation: Relation = relation
+        self._deep = log_nothing(target, scenario.uses)
         explicit = self._steps(explicit=True)
         self.attained = all(step.tight for step, _ in explicit)
         self._parts = explicit if target.explicit else self._steps()

@@ -127,7 +127,8 @@ class _Sides:
 
         def end(which: int) -> float:
             def both(epsilon: float) -> tuple[float, float]:
-                return (self.bracket(epsilon)[which],) * 2
+                side = self.bracket(epsilon)[which]
+                return side, side
 
             return inverse(both, delta, furthest=LARGEST_EPSILON, near=start, close=ROUNDING)[which]
 

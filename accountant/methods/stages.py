@@ -140,10 +140,10 @@ def together(runs: tuple[tuple[float, int], ...], log_nothing: float) -> OneStep
     growth, constant = sum(one.growth for one in every), sum(one.constant for one in every)
     if growth > MOST_GROWTH:
         return None
-    parts = tuple((step.forward.upper, uses) for one in every for step, uses in one.parts)
-    curve = parts[0][0]
-    if len(parts) > 1 or parts[0][1] > 1:
-        curve = composed_curve(parts, side="upper", log_nothing=log_nothing)
+    parts = [(step.forward.upper, uses) for one in every for step, uses in one.parts]
+    (curve, count), *others = parts
+    if others or count > 1:
+        curve = composed_curve(tuple(parts), side="upper", log_nothing=log_nothing)
     if growth > 0.0 and isinstance(curve, Atomic):
         factor = math.exp(growth) * (1.0 + ROUNDING)
         infinity = (curve.infinity + constant) * factor
