@@ -331,7 +331,7 @@ class AdaptiveMethod:
         if not scenario.exponentials:
             found = Sample.alone(scenario, relation)
             if found is None:
-                return "needs an exponential leaf, outside samples or alone on samples of known pairs"
+                return "needs an exponential leaf"
             return sampled_gap(*found) if found[0].taken == 1.0 else _thin_gap(*found)
         if scenario.order == "any":
             return "exponential mechanisms of unlike ranges in any order: no recursion"

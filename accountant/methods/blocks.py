@@ -170,7 +170,7 @@ class BlocksMethod:
         """Applies where the recursion over all uses takes long, and the order of the exponential ones is known."""
         samples, rest = _split(scenario, relation)
         if not scenario.exponentials and not samples:
-            return "needs exponential leaves, or very many on samples"
+            return "needs an exponential leaf"
         if not scenario.exponentials and not AdaptiveMethod().why_not(scenario, relation):
             return "few enough uses for the recursion on samples"
         if scenario.exponentials and not samples and scenario.order != "any":

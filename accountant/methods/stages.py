@@ -144,7 +144,7 @@ def together(runs: tuple[tuple[float, int], ...], log_nothing: float) -> OneStep
     (curve, count), *others = parts
     if others or count > 1:
         curve = composed_curve(tuple(parts), side="upper", log_nothing=log_nothing)
-    if growth > 0.0 and isinstance(curve, Atomic):
+    if growth + constant > 0.0 and isinstance(curve, Atomic):
         factor = math.exp(growth) * (1.0 + ROUNDING)
         infinity = (curve.infinity + constant) * factor
         curve = Atomic(curve.losses, curve.log_p + math.log(factor), infinity=infinity, atoms=())

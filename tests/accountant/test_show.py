@@ -73,8 +73,7 @@ def test_an_infinite_bound():
 def test_methods_say_why_they_do_not_apply():
     rows = {row.name: repr(row) for row in at_delta().methods}
     assert rows["gaussian"] == "MethodResult(gaussian: 4.37717 <= ε <= 4.37718 at δ = 1e-05)"
-    why = "needs an exponential leaf, outside samples or alone on samples of known pairs"
-    assert rows["adaptive"] == f"MethodResult(adaptive does not apply: {why})"
+    assert rows["adaptive"] == "MethodResult(adaptive does not apply: needs an exponential leaf)"
     shown = Reader(at_delta().methods._repr_html_())
     assert {row.name for row in at_delta().methods} <= set(shown.text.split())
     assert "4.37718" in shown.text
