@@ -25,16 +25,18 @@ def inverse(
     near: float = 0.0,
     close: float = EXACT,
 ) -> tuple[float, float]:
-    """(lower, upper) of the least ε >= 0 whose δ is at most ``delta`` > 0, from the ``sides`` of δ(ε), which falls.
+    """(lower, upper) of the least ε >= 0 whose δ is at most ``delta``, from the ``sides`` of δ(ε), which falls.
 
     An ε where the upper side is at most ``delta`` is an upper one, whatever rounding did elsewhere; one where the
     lower side is above it is a lower one, sought near the upper one, which is inf if there is none up to ``furthest``.
     Either may be off by ``close``, relative, on its own side. ``near`` is a guess of both, 0 for none.
     """
 
+    aim = math.log(max(delta, LEAST))
+
     def excess(epsilon: float) -> float:
         upper = sides(epsilon)[1]
-        return math.log(max(upper, LEAST) / delta) if upper >= 0.0 else math.inf
+        return math.log(max(upper, LEAST)) - aim if upper >= 0.0 else math.inf
 
     if excess(0.0) <= 0.0:
         return 0.0, 0.0

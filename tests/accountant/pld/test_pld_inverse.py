@@ -41,3 +41,15 @@ def test_discounted_sums_are_those_of_exact_arithmetic(step: float) -> None:
     for one, sum_ in zip(weight[::-1], found[::-1], strict=True):
         exact = exact * factor + mpmath.mpf(float(one))
         assert abs(mpmath.mpf(float(sum_)) - exact) <= exact * 2.0**-42 + 1e-300
+
+
+def test_no_delta_at_all_asks_for_the_largest_loss() -> None:
+    """A δ of 0 is a division by nothing otherwise."""
+
+    def sides(epsilon: float) -> tuple[float, float]:
+        left = max(0.0, 1.2 - epsilon)
+        return left, left
+
+    lower, upper = inverse(sides, 0.0, furthest=1e6)
+    assert lower <= 1.2 <= upper
+    assert upper - lower < 1e-6

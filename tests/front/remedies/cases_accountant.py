@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import errno
 import hashlib
 import json
 import os
@@ -15,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from remedy_cases import Api, Case, Place
 
@@ -23,7 +26,8 @@ from affidavit.accountant.attestation.certificate import RunSubject, check_subje
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.receipt import SCHEMA, check_receipt, read, render
 from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint
-from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.ledger import Ledger, book
+from affidavit.accountant.ledger.anchors import Anchors
 from affidavit.accountant.nodes import Compose, Gaussian, WithoutReplacement
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.release.permit import Permit, open_permit
@@ -161,6 +165,17 @@ def _account(*, anchors: str = "", ledger: str = "ledger.db") -> None:
     office.account()
 
 
+def _far_behind(*, full: bool) -> None:
+    """A machine that has not seen the ledger for long notes how far it has caught up."""
+    office = Office()
+    ledger = office.account()
+    with contextlib.ExitStack() as changes:
+        changes.enter_context(patch.object(book, "CATCH_UP", -1))
+        if full:
+            changes.enter_context(patch.object(Anchors, "in_turn", side_effect=OSError(errno.ENOSPC, "no space left")))
+        _reserved(ledger)
+
+
 def _charged(*, behind: timedelta) -> None:
     office = Office()
     _reserved(office.account())
@@ -209,6 +224,7 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
         {"path": __file__},
     ),
     ("ledger/anchors.py:_unreadable", _account, {"anchors": "not readable"}, {"anchors": ""}),
+    ("ledger/book.py:_catch_up", _far_behind, {"full": True}, {"full": False}),
     ("ledger/book.py:_remember", _account, {"anchors": "not writable"}, {"anchors": ""}),
     ("ledger/database.py:_transaction", _account, {"ledger": "folder"}, {"ledger": "ledger.db"}),
     ("ledger/book.py:_now", _charged, {"behind": timedelta(hours=1)}, {"behind": timedelta(0)}),

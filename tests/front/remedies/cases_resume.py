@@ -135,7 +135,7 @@ def _case(at: str, call: str, arrange: Callable[[Place], object], **more: object
 
 
 CASES = [
-    _case("front/closing.py:close", "close out", _uncharged, then=()),
+    _case("front/closing.py:_closed", "close out", _uncharged, then=()),
     _case("front/closing.py:ended_already", RESUME, _another_receipt),
     _case("accountant/release/journal.py:_locked", "close out", _running, by_hand=lambda _: _OPEN.pop().close()),
     _case("accountant/release/journal.py:read", RESUME, Place.certified),
