@@ -32,11 +32,9 @@ def inverse(
     Either may be off by ``close``, relative, on its own side. ``near`` is a guess of both, 0 for none.
     """
 
-    aim = math.log(max(delta, LEAST))
-
     def excess(epsilon: float) -> float:
         upper = sides(epsilon)[1]
-        return math.log(max(upper, LEAST)) - aim if upper >= 0.0 else math.inf
+        return math.log(max(upper, LEAST) / (delta or LEAST)) if upper >= 0.0 else math.inf
 
     if excess(0.0) <= 0.0:
         return 0.0, 0.0
