@@ -15,7 +15,7 @@ from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.base import LEAST_RANGE, Interval, Target
 from affidavit.accountant.methods.stages import together
 from affidavit.accountant.nodes import (
     Compose,
@@ -137,7 +137,7 @@ class PldProfile:
 def _orders(node: Plan) -> set[float]:
     """Of the moments that may decide on a node's exponential mechanisms, in units of that of the whole."""
     if isinstance(node, Exponential):
-        return {1.0}
+        return {1.0} if node.range >= LEAST_RANGE else set()
     found = {order for below in node.below for order in _orders(below)}
     match node:
         case Poisson(rate=rate):

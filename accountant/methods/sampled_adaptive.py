@@ -58,7 +58,7 @@ class Sample(NamedTuple):
         match node:
             case Poisson(rate=rate, of=Exponential(range=eta)) if relation != "substitution":
                 return cls(eta, rate, 1.0)
-            case Poisson(rate=rate, of=Exponential(range=eta), absent=None):
+            case Poisson(rate=rate, of=Exponential(range=eta), absent=None) if rate > 0.0:
                 return cls(eta, 1.0, rate)
             case WithoutReplacement(population=population, sample=sample, of=Exponential(range=eta)):
                 return cls(eta, sample / population, 1.0) if relation == "add-remove" else None

@@ -29,8 +29,8 @@ from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["BoundedRange", "best_share", "one_choice"]
 
-EDGE = 1e-9
-"""Nearest that t comes to 0 or η, in units of η."""
+EDGE, SMALL = 1e-9, 1e-10
+"""Nearest that t comes to 0 or η, in units of η; a range."""
 
 
 class BoundedRange(Curve):
@@ -65,6 +65,8 @@ def one_choice(eta: float, share: float) -> Curve:
 
 
 def best_share(eta: float, tilt: float) -> float:
-    """t/η of the largest moment of order ``tilt`` > 0."""
+    """t/η of the largest moment of order ``tilt`` > 0; a half of ranges so small that float64 does not tell."""
+    if eta < SMALL:
+        return 0.5
     below, above = (-math.expm1(-eta * order) / order for order in (tilt, tilt + 1.0))
     return min(max(1.0 + math.log(above / below) / eta, EDGE), 1.0 - EDGE)
