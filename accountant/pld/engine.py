@@ -74,6 +74,8 @@ def slope(parts: Parts, *, epsilon: float, delta: float) -> float:
     """About −d ln δ/dε of the composition where its upper side is (``epsilon``, ``delta``): (P(L > ε) − δ)/δ."""
     found = 0.0
     for above, _ in {one_way(parts, "forward"), one_way(parts, "backward")}:
+        if not above:
+            continue
         if len(above) == 1 and above[0][1] == 1:
             tail = math.exp(above[0][0].logs(np.array([epsilon])).p_tail[0])
             found = max(found, tail / max(delta, SMALLEST) - 1.0)

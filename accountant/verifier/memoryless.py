@@ -83,7 +83,7 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
     if goal.delta is None:
         epsilon = min(goal.epsilon or 0.0, FARTHEST)
         at = int(np.argmin(moment - TILTS * epsilon))
-        log_delta = max(math.log(SMALLEST), float(moment[at]) - float(TILTS[at]) * epsilon)
+        log_delta = min(0.0, max(math.log(SMALLEST), float(moment[at]) - float(TILTS[at]) * epsilon))
     else:
         crossed = (moment - log_delta) / TILTS
         at = int(np.argmin(crossed))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from affidavit import bound
-from affidavit.accountant.plan import Exponential, Plan, Poisson, Repeat
+from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
 
@@ -89,3 +89,25 @@ def test_a_rarer_sample_costs_no_more() -> None:
         for rate in (0.001, 0.01, 0.1, 0.5, 0.99)
     ]
     assert all(one.epsilon_lower <= other.epsilon_upper for one, other in pairwise(costs))
+
+
+@pytest.mark.parametrize(
+    ("plan", "epsilon"),
+    [
+        (Repeat(10**7, Poisson(0.01, Exponential(0.5))), 0.5),  # far below what it costs: no bound on a moment is 1
+        (Poisson(0.1, Compose((Exponential(1e-9), Exponential(700.0)))), 0.5),
+        (WithoutReplacement(3_937, 3, Compose((Poisson(0.418, Gaussian(1.41)), Exponential(0.0)))), 0.5),
+        (Repeat(200, Poisson(0.0, Exponential(0.5))), 0.5),
+        (Repeat(50, Poisson(1.0 - 2.0**-53, Exponential(1.0))), 0.5),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+@pytest.mark.parametrize("relation", ["zero-out", "substitution"])
+def test_hostile_samples_are_answered_by_both_engines(plan: Plan, epsilon: float, relation: str) -> None:
+    for asked in ({"epsilon": epsilon}, {"delta": 1e-6}):
+        issued = bound(plan, relation=relation, **asked)  # type: ignore[arg-type]
+        checked = recompute(plan, relation=relation, **asked)  # type: ignore[arg-type]
+        assert issued.epsilon_lower <= checked.epsilon_upper * (1.0 + 1e-9)
+        assert checked.epsilon_lower <= issued.epsilon_upper * (1.0 + 1e-9)
+        assert issued.delta_lower <= checked.delta_upper * (1.0 + 1e-9)
+        assert checked.delta_lower <= issued.delta_upper * (1.0 + 1e-9)
