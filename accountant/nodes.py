@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
 
+from affidavit.accountant import validate
 from affidavit.accountant.validate import Relation
 
 __all__ = [
@@ -196,6 +198,23 @@ class ZeroConcentrated(Leaf):
 
     rho: float
     kind: ClassVar[str] = "zcdp"
+
+
+FieldCheck = Callable[..., Any]
+
+CORE: Mapping[type[Leaf], Mapping[str, FieldCheck]] = {
+    Gaussian: {"noise_multiplier": validate.size},
+    DiscreteGaussian: {
+        "noise_multiplier": validate.size,
+        "granularity": partial(validate.size, minimum=validate.LEAST),
+    },
+    Laplace: {"noise_multiplier": validate.size},
+    Pure: {"epsilon": validate.size},
+    Approximate: {"epsilon": validate.size, "delta": validate.fraction},
+    Exponential: {"range": validate.size},
+    ZeroConcentrated: {"rho": validate.size},
+}
+"""The core's own leaves, and what their fields may be; both engines know what they cost (``leaves``, ``verifier``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, Literal, cast
 
 from affidavit.accountant import nodes, remedies, strictjson, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.nodes import *  # noqa: F403  (whoever has a plan has its nodes)
-from affidavit.accountant.nodes import Leaf, Plan
+from affidavit.accountant.nodes import FieldCheck, Leaf, Plan
 
 __all__ = [
     "canonical_json",
@@ -52,7 +51,6 @@ MAX_USES = 10**12
 
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 
-FieldCheck = Callable[..., Any]
 Costs = Callable[[Any], Plan]
 
 
@@ -197,14 +195,8 @@ _INNER: dict[str, Callable[[Mapping[str, Any], str, int], Plan]] = {
     "subsample": _subsample,
 }
 
-register_leaf(nodes.Gaussian, {"noise_multiplier": validate.size})
-_step = partial(validate.size, minimum=validate.LEAST)
-register_leaf(nodes.DiscreteGaussian, {"noise_multiplier": validate.size, "granularity": _step})
-register_leaf(nodes.Laplace, {"noise_multiplier": validate.size})
-register_leaf(nodes.Pure, {"epsilon": validate.size})
-register_leaf(nodes.Approximate, {"epsilon": validate.size, "delta": validate.fraction})
-register_leaf(nodes.Exponential, {"range": validate.size})
-register_leaf(nodes.ZeroConcentrated, {"rho": validate.size})
+for _leaf, _checks in nodes.CORE.items():
+    register_leaf(_leaf, _checks)
 
 
 def _parse(obj: object, path: str, depth: int) -> Plan:

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Sequence
 
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf, uses_of
 from affidavit.accountant.cases.dominance import at_least_as_costly, maximal
+from affidavit.accountant.leaves import facts
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
-    DiscreteGaussian,
     Exponential,
     Gaussian,
-    Laplace,
+    Leaf,
     Plan,
     Poisson,
     Pure,
@@ -61,20 +61,10 @@ def likely_size(node: Plan) -> float:
             return math.fsum(map(likely_size, parts))
         case OneOf(options=options):
             return max(map(likely_size, options))
-        case (
-            Gaussian(noise_multiplier=scale)
-            | DiscreteGaussian(noise_multiplier=scale)
-            | Laplace(noise_multiplier=scale)
-        ):
-            return 0.5 / scale / scale if scale > 0.0 else math.inf
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
-            return epsilon * epsilon / 2.0
-        case Exponential(range=eta):
-            return eta * eta / 8.0
-        case ZeroConcentrated(rho=rho):
-            return rho
         case Moved(node=sample):
             return likely_size(sample)
+        case Leaf():
+            return facts(node).size
     return math.inf
 
 
@@ -98,23 +88,21 @@ def _likely_total(uses: Counter[Plan]) -> float:
 def mean_loss(node: Plan) -> float:
     """About that of one use, which is what many of them cost; no more than ρ."""
     match node:
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
-            return epsilon * math.tanh(epsilon / 2.0)
-        case Laplace(noise_multiplier=scale) if scale > 0.0:
-            return 1.0 / scale + math.expm1(-1.0 / scale)
         case OneOf(options=options):
             return max(map(mean_loss, options))
+        case Leaf():
+            return facts(node).mean
     return likely_size(node)
 
 
 def rho_of(node: Plan) -> float | None:
     """ρ of one use, or None if the node has no zCDP guarantee."""
     match node:
-        case ZeroConcentrated() | Gaussian() | Exponential() | Pure() | Laplace() | Approximate(delta=0.0):
-            return likely_size(node)
         case OneOf(options=options):
             each = [rho_of(option) for option in options]
             return None if None in each else max(rho for rho in each if rho is not None)
+        case Leaf():
+            return facts(node).rho
     return None
 
 

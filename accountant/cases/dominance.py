@@ -22,13 +22,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.cases.case import OneOf, exponential_uses, fixed, is_nothing, uses_of
+from affidavit.accountant.leaves import facts
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
-    DiscreteGaussian,
     Exponential,
     Gaussian,
     Laplace,
+    Leaf,
     Parallel,
     Plan,
     Poisson,
@@ -47,18 +48,8 @@ NEARLY = 1.0 - 1e-12
 """Counts of uses are sums in float64."""
 CLOSE, LEAST, LARGEST = 1e-10, 1e-200, 1e9
 """Room for float64, relative, and what is too small for it, in the comparison of ln(1 − δ(0)); the largest loss."""
-# For each leaf: the fields whose growth costs more (+1) or less (-1).
-_COST_SIGN: dict[type[Plan], dict[str, int]] = {
-    Gaussian: {"noise_multiplier": -1},
-    Laplace: {"noise_multiplier": -1},
-    Pure: {"epsilon": 1},
-    Approximate: {"epsilon": 1, "delta": 1},
-    Exponential: {"range": 1},
-    ZeroConcentrated: {"rho": 1},
-    DiscreteGaussian: {},
-    Poisson: {"rate": 1},
-    Repeat: {"count": 1},
-}
+_DEARER: dict[type[Plan], dict[str, int]] = {Poisson: {"rate": 1}, Repeat: {"count": 1}}
+"""The fields whose growth costs more; of leaves: ``leaves``."""
 
 
 def at_least_as_costly(a: Plan, b: Plan) -> bool:
@@ -70,7 +61,7 @@ def at_least_as_costly(a: Plan, b: Plan) -> bool:
         return all(any(at_least_as_costly(one, other) for one in larger) for other in smaller)
     if type(a) is not type(b):
         return _admits(a, b)
-    signs = _COST_SIGN.get(type(a), {})
+    signs = facts(a).dearer if isinstance(a, Leaf) else _DEARER.get(type(a), {})
     for field in fields(a):
         x, y = getattr(a, field.name), getattr(b, field.name)
         if isinstance(x, Plan):

@@ -19,17 +19,8 @@ from collections.abc import Callable
 
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Gaussian,
-    Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
+from affidavit.accountant.leaves import facts
+from affidavit.accountant.plan import Approximate, Compose, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
 
@@ -77,12 +68,7 @@ def costs_infinity(scenario: Scenario, delta: float) -> bool:
     if certain_failure(scenario) > delta:
         return True
     failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, Approximate)), default=0.0)
-    endless = (Gaussian, DiscreteGaussian, ZeroConcentrated)  # the last admits a Gaussian
-    return failing >= delta and any(isinstance(node, endless) and not _is_idle(node) for node, _ in scenario.fixed)
-
-
-def _is_idle(node: Plan) -> bool:
-    return node == ZeroConcentrated(0.0) or (isinstance(node, DiscreteGaussian) and node.is_coarse)
+    return failing >= delta and any(isinstance(node, Leaf) and facts(node).is_endless for node, _ in scenario.fixed)
 
 
 def most_taken(scenario: Scenario) -> float:

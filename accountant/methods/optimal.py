@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.leaves import facts
 from affidavit.accountant.methods.base import Interval, Target, certain_delta
-from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
+from affidavit.accountant.plan import Approximate, Leaf, Plan, Pure
 from affidavit.accountant.validate import Relation
 
 __all__ = ["OptimalMethod", "TwoPointProfile", "pure_costs", "two_point_losses"]
@@ -37,14 +38,8 @@ MAX_EXACT_USES = 64
 def pure_cost(node: Plan) -> tuple[float, float] | None:
     """(ε, δ) of one use where the node states or implies it, else None."""
     match node:
-        case Pure(epsilon=epsilon):
-            return epsilon, 0.0
-        case Approximate(epsilon=epsilon, delta=delta):
-            return epsilon, delta
-        case Exponential(range=eta):
-            return eta, 0.0
-        case Laplace(noise_multiplier=scale):
-            return (1.0 / scale if scale > 0.0 else math.inf), 0.0
+        case Leaf():
+            return facts(node).stated
         case OneOf(options=options):
             costs = [cost for option in options if (cost := pure_cost(option)) is not None]
             return (max(e for e, _ in costs), max(d for _, d in costs)) if len(costs) == len(options) else None

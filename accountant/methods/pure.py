@@ -15,26 +15,12 @@ from fractions import Fraction
 from affidavit.accountant import decimals
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.leaves import NONE, Loss, facts
 from affidavit.accountant.methods.base import Interval
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
+from affidavit.accountant.plan import Compose, Leaf, Plan, Poisson, Pure, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
-
-UNBOUNDED = (math.inf, math.inf)
 
 
 def amplified(epsilon: float, rate: float) -> float:
@@ -46,23 +32,11 @@ def amplified(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fraction | float]:
+def _largest_loss(node: Plan, relation: Relation) -> Loss:
     """(lower, upper) of the largest loss of one use; exact where the node states it."""
     match node:
-        case Pure(epsilon=epsilon):
-            return Fraction(epsilon), Fraction(epsilon)
-        case Exponential(range=eta):
-            return Fraction(eta), Fraction(eta)
-        case Laplace(noise_multiplier=scale):
-            return (1 / Fraction(scale), 1 / Fraction(scale)) if scale > 0.0 else UNBOUNDED
-        case Approximate(epsilon=epsilon, delta=delta):
-            return UNBOUNDED if delta > 0.0 else (Fraction(epsilon), Fraction(epsilon))
-        case DiscreteGaussian(is_coarse=True):
-            return Fraction(0), math.inf
-        case Gaussian() | DiscreteGaussian():
-            return UNBOUNDED
-        case ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ
-            return UNBOUNDED if rho > 0.0 else (Fraction(0), Fraction(0))
+        case Leaf():
+            return facts(node).largest
         case OneOf(options=options):
             return Fraction(0), max(_largest_loss(option, relation)[1] for option in options)
         case Compose(parts=parts):
@@ -70,7 +44,7 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
         case Repeat(count=count, of=of):
             one = _largest_loss(of, relation)
-            return (count * one[0], count * one[1]) if count else (Fraction(0), Fraction(0))
+            return (count * one[0], count * one[1]) if count else NONE
         case Poisson(rate=rate, of=Pure(epsilon=replaced), absent=Pure(epsilon=gone)) if relation == "substitution":
             return _replaced(replaced, gone, rate)
         case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
@@ -90,15 +64,15 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             return Fraction(0), math.inf
 
 
-def _sampled(one: tuple[Fraction | float, Fraction | float], rate: float) -> tuple[Fraction | float, Fraction | float]:
+def _sampled(one: Loss, rate: float) -> Loss:
     if rate <= 0.0:
-        return Fraction(0), Fraction(0)
+        return NONE
     if one[1] == math.inf:
         return (math.inf if one[0] == math.inf else Fraction(0)), math.inf
     return Fraction(0), amplified(float(one[1]), rate) * (1.0 + 1e-14)
 
 
-def _replaced(replaced: float, absent: float, rate: float) -> tuple[Fraction | float, Fraction | float]:
+def _replaced(replaced: float, absent: float, rate: float) -> Loss:
     """ln (1 − q + q e^a)/(1 − q + q e^{a−r}), r <= 2a: the largest loss of both costs (``pld.replaced``)."""
     if absent <= 0.0 or not 0.0 < rate < 1.0:
         return _sampled((Fraction(replaced), Fraction(replaced)), 1.0 if rate > 0.0 else 0.0)

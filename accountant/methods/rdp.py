@@ -3,12 +3,7 @@ r"""Rényi differential privacy: ρ(α) of every node that has one, added up, co
 ρ(α) bounds the Rényi divergence of order α > 1 between the outputs on neighbours, in both orders;
 adaptive composition adds it (Mironov 2017, proposition 1). Sources:
 
-- gaussian: α/(2σ²); laplace: Mironov 2017, table II;
-- discrete-gaussian: α/(2σ²) too, σ in units of the shift (Canonne, Kamath, Steinke 2020, proposition 5);
-- pure: randomised response is the worst (Bun, Steinke 2016, proposition 3.3's extremal pair);
-- exponential: the largest over the two-point pairs t, t − η, in closed form, at most α η²/8
-  (Dong, Durfee, Rogers 2020; Cesar, Rogers 2021, lemma 3.4);
-- zcdp: α ρ;
+- leaves: ``leaves``;
 - Poisson-sampled Gaussian: (1/(α−1)) ln E_Q[(1 − q + q e^{(2x−1)/(2σ²)})^α] at every real α, the larger direction
   (Mironov, Talwar, Zhang 2019, theorem 5);
 - Poisson, anything else: Zhu, Wang 2019, theorem 5, with its factor 3, at whole orders;
@@ -38,29 +33,14 @@ from functools import lru_cache
 
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.leaves import Renyi, facts
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Interval, Target, least
 from affidavit.accountant.nodes import outermost, unrolled, walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
+from affidavit.accountant.plan import Compose, Gaussian, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
-
-Renyi = Callable[[float], float]
-"""ρ as a function of the order α >= 1."""
 
 ROUNDING = 1.0 + 1e-12
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
@@ -157,61 +137,11 @@ def _gaussian_square(plan: Plan) -> float | None:
 
 
 def _leaf(leaf: Plan) -> Renyi:
-    match leaf:
-        case Gaussian(noise_multiplier=sigma):
-            return lambda order: math.inf if sigma == 0.0 else order * (0.5 / sigma / sigma)
-        case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity):
-            shift = max(1.0, math.ceil(1.0 / granularity * (1.0 - 1e-12)) * granularity)
-            return lambda order: math.inf if sigma == 0.0 else order * 0.5 * (shift / sigma) ** 2
-        case Laplace(noise_multiplier=scale):
-            return lambda order: math.inf if scale == 0.0 else _laplace(order, 1.0 / scale)
-        case Approximate(delta=delta) if delta > 0.0:
-            raise _NoBoundError("an approximate guarantee has no Rényi bound")
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
-            return lambda order: _pure(order, epsilon)
-        case Exponential(range=eta):
-            return lambda order: _bounded_range(order, eta)
-        case ZeroConcentrated(rho=rho):
-            return lambda order: order * rho
-    raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
-
-
-def _pure(order: float, epsilon: float) -> float:
-    """(1/(α−1)) ln (e^{αε} + e^{(1−α)ε})/(1 + e^ε), through the excess over 1 where that is small."""
-    over = order - 1.0
-    if over * epsilon < 30.0:
-        excess = math.expm1(over * epsilon) * -math.expm1(-order * epsilon) / (1.0 + math.exp(-epsilon))
-        return min(epsilon, math.log1p(excess) / over * ROUNDING)
-    return min(
-        epsilon, (order * epsilon - epsilon - math.log1p(math.exp(-epsilon)) + math.exp(-30.0)) / over * ROUNDING
-    )
-
-
-def _laplace(order: float, epsilon: float) -> float:
-    """(1/(α−1)) ln [α e^{(α−1)ε} + (α−1) e^{−αε}]/(2α−1), ε = 1/scale."""
-    over = order - 1.0
-    if over * epsilon < 30.0:
-        excess = (order * math.expm1(over * epsilon) + over * math.expm1(-order * epsilon)) / (2.0 * order - 1.0)
-        # Both terms are near ±α(α−1)ε for small ε: their cancellation error is charged.
-        excess += 4e-16 * order * over * epsilon
-        return min(epsilon, math.log1p(excess) / over * ROUNDING)
-    return min(epsilon, (over * epsilon + math.log(order / (2.0 * order - 1.0)) + math.exp(-30.0)) / over * ROUNDING)
-
-
-def _bounded_range(order: float, eta: float) -> float:
-    """The largest divergence over losses t, t − η; the maximising t is a stationary point in closed form."""
-    zcdp = order * eta * eta / 8.0
-    if eta < 1e-3:
-        return zcdp
-    over = order - 1.0
-    tail = math.exp(-over * eta)
-    slope = -math.expm1(-over * eta) / -math.expm1(-eta)
-    t = min(max(eta + math.log(over * (slope + tail) / (order * slope)), 0.0), eta)
-    share = slope * -math.expm1(t - eta) + tail
-    if share <= 0.0:  # an order so large that the maximising t is η in float64
-        return min(zcdp, eta)
-    log_moment = over * t + math.log(share)
-    return max(0.0, min(zcdp, eta, (log_moment + 4e-15 * (1.0 + order * eta)) / over))
+    if not isinstance(leaf, Leaf):
+        raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
+    if (renyi := facts(leaf).renyi) is None:
+        raise _NoBoundError(f"an {leaf.kind} guarantee has no Rényi bound")
+    return renyi
 
 
 def _least(value: Callable[[float], float]) -> float:
