@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "WithoutReplacement",
     "ZeroConcentrated",
     "outermost",
+    "rebuilt",
     "unrolled",
     "walk",
 ]
@@ -122,6 +123,11 @@ class WithoutReplacement(Plan):
     of: Plan
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "without-replacement"
+
+    @property
+    def rate(self) -> float:
+        """The share of the records that are in the sample."""
+        return self.sample / self.population if self.population else 0.0
 
     @property
     def below(self) -> tuple[Plan, ...]:
@@ -234,6 +240,17 @@ def walk(plan: Plan) -> Iterator[Plan]:
     yield plan
     for node in plan.below:
         yield from walk(node)
+
+
+def rebuilt(plan: _Kind, change: Callable[[Plan], Plan]) -> _Kind:
+    """The same node with ``change`` made to all right under it, what ``moves`` and ``absent`` state as well."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(change, value))
+        return change(value) if isinstance(value, Plan) else value
+
+    return replace(plan, **{field.name: changed(getattr(plan, field.name)) for field in fields(plan)})
 
 
 def outermost(plan: Plan, kind: type[_Kind]) -> Iterator[_Kind]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
 from affidavit.accountant import nodes, remedies, strictjson, validate
@@ -94,13 +94,7 @@ def core(plan: Plan) -> Plan:
     if isinstance(plan, Leaf):
         costs = _LEAVES[plan.kind].costs if plan.kind in _LEAVES else None
         return plan if costs is None else core(parse_plan(costs(plan)))
-    return replace(plan, **{field.name: _cored(getattr(plan, field.name)) for field in fields(plan)})
-
-
-def _cored(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(core, value))
-    return core(value) if isinstance(value, Plan) else value
+    return nodes.rebuilt(plan, core)
 
 
 def leaf_kinds() -> tuple[str, ...]:

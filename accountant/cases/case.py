@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement, unrolled
+from affidavit.accountant.validate import Relation
 
 __all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "fixed", "is_nothing", "only", "uses_of"]
 
@@ -24,6 +25,11 @@ class Moved(Plan):
     node: Poisson | WithoutReplacement
     leaves: bool
     kind: ClassVar[str] = "subsample"
+
+    @property
+    def relation(self) -> Relation:
+        """What the sample's cost is stated for."""
+        return "substitution" if isinstance(self.node, Poisson) and self.node.absent is not None else "zero-out"
 
     @property
     def below(self) -> tuple[Plan, ...]:
@@ -61,19 +67,10 @@ def exponential_uses(plan: Plan) -> dict[float, int]:
 
 def uses_of(plan: Plan, uses: int = 1) -> Counter[Plan]:
     """Every mechanism of a case with how often it is used, in whatever order."""
-    match plan:
-        case _ if uses == 0:
-            return Counter()
-        case Repeat(count=count, of=of):
-            return uses_of(of, uses * count)
-        case AnyOrder(of=of):
-            return uses_of(of, uses)
-        case Compose(parts=parts):
-            total = Counter[Plan]()
-            for part in parts:
-                total.update(uses_of(part, uses))
-            return total
-    return Counter({plan: uses})
+    total = Counter[Plan]()
+    for node, count in unrolled(plan, uses):
+        total.update(uses_of(node.of, count) if isinstance(node, AnyOrder) else {node: count})
+    return total
 
 
 def only(plan: Plan, kept: Callable[[Plan], bool]) -> Plan:
@@ -97,9 +94,4 @@ def fixed(plan: Plan) -> Plan:
 
 def is_nothing(plan: Plan) -> bool:
     """Whether a case has no use at all."""
-    match plan:
-        case Compose(parts=parts):
-            return all(map(is_nothing, parts))
-        case Repeat(count=count, of=of):
-            return count == 0 or is_nothing(of)
-    return False
+    return next(unrolled(plan), None) is None

@@ -32,6 +32,7 @@ from affidavit.accountant.nodes import (
     Repeat,
     WithoutReplacement,
     ZeroConcentrated,
+    unrolled,
 )
 
 __all__ = ["any_of", "by_rho", "concentrated", "likely_size", "mean_loss", "rho_of", "together"]
@@ -49,20 +50,14 @@ SAFE = 1.0 - 1e-14
 def likely_size(node: Plan) -> float:
     """About ρ, and ρ itself of what has one; puts cases and kinds in order."""
     match node:
-        case Poisson(rate=rate, of=of):
-            return rate * rate * likely_size(of)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            return (sample / max(population, 1)) ** 2 * likely_size(of)
-        case Repeat(count=count, of=of):
-            return count * likely_size(of) if count else 0.0
-        case AnyOrder(of=of):
-            return likely_size(of)
-        case Compose(parts=parts):
-            return math.fsum(map(likely_size, parts))
+        case Compose() | Repeat():
+            return math.fsum(count * likely_size(one) for one, count in unrolled(node))
+        case Poisson() | WithoutReplacement():
+            return node.rate**2 * likely_size(node.of)
         case OneOf(options=options):
             return max(map(likely_size, options))
-        case Moved(node=sample):
-            return likely_size(sample)
+        case AnyOrder(of=of) | Moved(node=of):
+            return likely_size(of)
         case Leaf():
             return facts(node).size
     return math.inf

@@ -38,8 +38,7 @@ def _shows(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool
     match uses:
         case [(Poisson(rate=rate, of=of), 1)] if relation != "substitution" and rate > 0.0:
             return _shows(list(unrolled(of)), relation, _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
-        case [(WithoutReplacement(population=population, sample=sample, of=of), 1)] if sample:
-            rate = sample / population
+        case [(WithoutReplacement(rate=rate, of=of), 1)] if rate > 0.0:
             return _shows(list(unrolled(of)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
     return _split(uses, relation, epsilon, delta)
 

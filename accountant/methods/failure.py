@@ -20,7 +20,16 @@ from collections.abc import Callable
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.leaves import facts
-from affidavit.accountant.plan import Approximate, Compose, Leaf, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    Leaf,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    unrolled,
+)
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
 
@@ -46,16 +55,12 @@ def _log_intact(node: Plan) -> float:
 def _log_without(node: Plan, below: Callable[[Plan], float], other: float) -> float:
     """ln of the probability that nothing happens in a node, from that ``below``; of any other node ``other``."""
     match node:
-        case Poisson(rate=rate, of=of):
-            return _log_rest(rate * -math.expm1(below(of)))
-        case WithoutReplacement(population=population, sample=sample, of=of) if population:
-            return _log_rest(sample / population * -math.expm1(below(of)))
+        case Poisson() | WithoutReplacement():
+            return _log_rest(node.rate * -math.expm1(below(node.of)))
         case Moved(node=sample):
             return below(sample)
-        case Repeat(count=count, of=of):
-            return count * below(of) if count else 0.0
-        case Compose(parts=parts):
-            return math.fsum(map(below, parts))
+        case Compose() | Repeat():
+            return math.fsum(count * below(one) for one, count in unrolled(node))
     return other
 
 

@@ -140,10 +140,8 @@ def _orders(node: Plan) -> set[float]:
         return {1.0} if node.range >= LEAST_RANGE else set()
     found = {order for below in node.below for order in _orders(below)}
     match node:
-        case Poisson(rate=rate):
-            return found | {rate * order for order in found}
-        case WithoutReplacement(population=population, sample=sample):
-            return found | {sample / population * order for order in found}
+        case Poisson() | WithoutReplacement():
+            return found | {node.rate * order for order in found}
     return found
 
 

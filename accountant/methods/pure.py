@@ -10,6 +10,7 @@ Poisson sampling under substitution is charged without amplification here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 from affidavit.accountant import decimals
@@ -17,7 +18,7 @@ from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.leaves import NONE, Loss, facts
 from affidavit.accountant.methods.base import Interval
-from affidavit.accountant.plan import Compose, Leaf, Plan, Poisson, Pure, Repeat, WithoutReplacement
+from affidavit.accountant.plan import Compose, Leaf, Plan, Poisson, Pure, Repeat, WithoutReplacement, unrolled
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
@@ -39,12 +40,8 @@ def _largest_loss(node: Plan, relation: Relation) -> Loss:
             return facts(node).largest
         case OneOf(options=options):
             return Fraction(0), max(_largest_loss(option, relation)[1] for option in options)
-        case Compose(parts=parts):
-            pairs = [_largest_loss(part, relation) for part in parts]
-            return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-        case Repeat(count=count, of=of):
-            one = _largest_loss(of, relation)
-            return (count * one[0], count * one[1]) if count else NONE
+        case Compose() | Repeat():
+            return _total(unrolled(node), relation)
         case Poisson(rate=rate, of=Pure(epsilon=replaced), absent=Pure(epsilon=gone)) if relation == "substitution":
             return _replaced(replaced, gone, rate)
         case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
@@ -54,12 +51,11 @@ def _largest_loss(node: Plan, relation: Relation) -> Loss:
             both = _sampled(max(change, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
             return both[0], min(both[1], change[1])
         case Moved(node=moved):
-            both_costs = isinstance(moved, Poisson) and moved.absent is not None
-            return _largest_loss(moved, "substitution" if both_costs else "zero-out")
+            return _largest_loss(moved, node.relation)
         case Poisson(rate=rate, of=of):
             return _sampled(_largest_loss(of, relation), rate)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            return _sampled(_largest_loss(of, "substitution"), sample / population if population else 0.0)
+        case WithoutReplacement(of=of):
+            return _sampled(_largest_loss(of, "substitution"), node.rate)
         case _:
             return Fraction(0), math.inf
 
@@ -82,11 +78,14 @@ def _replaced(replaced: float, absent: float, rate: float) -> Loss:
 
 def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:
     """ε at δ = 0, summed exactly over the scenario and rounded outward."""
-    lower: Fraction | float = Fraction(0)
-    upper: Fraction | float = Fraction(0)
-    for node, count in scenario.nodes():
+    lower, upper = _total(scenario.nodes(), relation)
+    return Interval(decimals.float_at_most(lower), decimals.float_at_least(upper))
+
+
+def _total(uses: Iterable[tuple[Plan, int]], relation: Relation) -> Loss:
+    lower, upper = NONE
+    for node, count in uses:
         if count:
             one = _largest_loss(node, relation)
-            lower += count * one[0]
-            upper += count * one[1]
-    return Interval(decimals.float_at_most(lower), decimals.float_at_least(upper))
+            lower, upper = lower + count * one[0], upper + count * one[1]
+    return lower, upper

@@ -66,30 +66,25 @@ def rdp(plan: Plan, relation: Relation) -> Renyi:
 @lru_cache(maxsize=512)
 def _curve(plan: Plan, relation: Relation) -> Renyi:
     match plan:
-        case Compose(parts=parts):
-            curves = [_curve(part, relation) for part in parts]
-            return lambda order: math.fsum(curve(order) for curve in curves)
+        case Compose() | Repeat():
+            curves = [(_curve(one, relation), count) for one, count in unrolled(plan)]
+            return lambda order: math.fsum(count * curve(order) for curve, count in curves)
         case OneOf(options=options):
             each = [_curve(option, relation) for option in options]
             return lambda order: max(curve(order) for curve in each)
-        case Repeat(count=count, of=of):
-            once = _curve(of, relation)
-            return lambda order: count * once(order) if count else 0.0
         case Moved(node=sample):
-            both_costs = isinstance(sample, Poisson) and sample.absent is not None
-            return _curve(sample, "substitution" if both_costs else "zero-out")
+            return _curve(sample, plan.relation)
         case Poisson(rate=rate, of=of, absent=absent):
             if any(isinstance(node, WithoutReplacement) for node in walk(of)):
                 raise _NoBoundError("no theorem for sampling without replacement inside a Poisson sample")
             if relation == "substitution":
                 return _sampled(rate, of, relation, others=None if absent is None else _curve(absent, "zero-out"))
             return _sampled(rate, of, relation, poisson=True)
-        case WithoutReplacement(population=population, sample=sample, of=of):
+        case WithoutReplacement(sample=sample, of=of):
             if any(node.population != sample for node in outermost(of, WithoutReplacement)):
                 raise _NoBoundError("an inner sample without replacement must be drawn from the outer sample")
-            rate = sample / population if population else 0.0
             inner = _curve(of, "substitution")
-            return _sampled(rate, of, "substitution", poisson=relation == "add-remove", others=inner)
+            return _sampled(plan.rate, of, "substitution", poisson=relation == "add-remove", others=inner)
     return _leaf(plan)
 
 

@@ -22,19 +22,15 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, least
-from affidavit.accountant.nodes import walk
+from affidavit.accountant.nodes import rebuilt, walk
 from affidavit.accountant.plan import (
-    Compose,
     Gaussian,
     Plan,
-    Poisson,
     Pure,
-    Repeat,
-    WithoutReplacement,
     ZeroConcentrated,
 )
 from affidavit.accountant.validate import Relation
@@ -67,16 +63,7 @@ def _gaussian(node: Plan) -> Plan:
     match node:
         case ZeroConcentrated(rho=rho):
             return Gaussian(_equal_noise(rho)) if rho > 0.0 else Pure(0.0)
-        case Compose(parts=parts):
-            return Compose(tuple(map(_gaussian, parts)))
-        case Poisson(absent=Plan() as absent):
-            return replace(node, of=_gaussian(node.of), absent=_gaussian(absent))
-        case Repeat() | Poisson() | WithoutReplacement() | AnyOrder():
-            return replace(node, of=_gaussian(node.of))
-        case Moved(node=sample):
-            moved = _gaussian(sample)
-            return replace(node, node=moved) if isinstance(moved, Poisson | WithoutReplacement) else node
-    return node
+    return rebuilt(node, _gaussian)
 
 
 def _equal_noise(rho: float) -> float:

@@ -98,9 +98,7 @@ def _below(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
 def _one_step(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
     match node:
         case Moved(node=sample, leaves=leaves):
-            both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
-            read: Relation = "substitution" if both_costs else "zero-out"
-            left = _below(sample, read, asked)
+            left = _below(sample, node.relation, asked)
             return left if leaves else OneStep(left.backward, left.forward)
         case nodes.Poisson():
             return _poisson(node, relation, asked)
@@ -258,7 +256,7 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, ask
     if node.sample == 0:
         return NOTHING
     inner = _below(node.of, "substitution", asked)
-    rate = node.sample / node.population
+    rate = node.rate
     if rate == 1.0 or inner is NOTHING:
         return inner
     curve, attained = _either_order(inner), inner.forward.lower
