@@ -123,7 +123,8 @@ class Swapped(Curve):
 
     def logs(self, loss: Array) -> Logs:
         # -L > l is L < -l, that is, L <= the next float below -l.
-        below = self.curve.logs(np.nextafter(-loss, -math.inf))
+        with np.errstate(over="ignore"):  # the last one is followed by -inf
+            below = self.curve.logs(np.nextafter(-loss, -math.inf))
         return Logs(below.q_head, below.p_head, below.q_tail, below.p_tail)
 
     def swapped(self) -> Curve:

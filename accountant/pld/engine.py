@@ -74,7 +74,7 @@ def slope(parts: Parts, *, epsilon: float, delta: float) -> float:
     """About −d ln δ/dε of the composition where its upper side is (``epsilon``, ``delta``): (P(L > ε) − δ)/δ."""
     found = 0.0
     for above, _ in {one_way(parts, "forward"), one_way(parts, "backward")}:
-        if not above:
+        if not above or _infinity(above) >= 1.0:  # nothing lies between
             continue
         if len(above) == 1 and above[0][1] == 1:
             tail = math.exp(above[0][0].logs(np.array([epsilon])).p_tail[0])

@@ -9,6 +9,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
+from support.unlisted import listed_at_most
 
 Node = dict[str, Any]
 
@@ -117,3 +118,48 @@ def test_a_lower_side_beside_tiny_losses_is_below_the_truth() -> None:
     both = bound(_compose(_rare(0.0004352), others), relation="add-remove", epsilon=epsilon)
     assert both.delta_lower <= alone.delta_upper + 1e-84
     assert both.delta_upper >= bound(others, relation="add-remove", epsilon=epsilon).delta_lower
+
+
+@pytest.mark.parametrize(
+    ("plan", "relation", "epsilon", "delta"),
+    [
+        (
+            {
+                "kind": "parallel",
+                "parts": [
+                    {"kind": "repeat", "count": 2, "of": _compose(_gaussian(0.0), {"kind": "pure", "epsilon": 1.5})},
+                    {
+                        "kind": "subsample",
+                        "scheme": "without-replacement",
+                        "population": 2,
+                        "sample": 1,
+                        "of": {"kind": "exponential", "range": 2.0},
+                    },
+                ],
+            },
+            "zero-out",
+            0.0,
+            1.0,
+        ),
+        (
+            _poisson(
+                0.5,
+                {
+                    "kind": "parallel",
+                    "parts": [
+                        {"kind": "approximate", "epsilon": 0.5, "delta": 0.06},
+                        _poisson(0.5, {"kind": "laplace", "noise_multiplier": 0.7}),
+                    ],
+                },
+            ),
+            "add-remove",
+            1.0,
+            0.03,
+        ),
+    ],
+)
+def test_the_end_of_float64_is_no_warning(plan: Node, relation: Relation, epsilon: float, delta: float) -> None:
+    """Where all is shown there is no slope, and after the last number comes infinity; warnings are errors here."""
+    with listed_at_most(1):
+        found = bound(plan, relation=relation, epsilon=epsilon, explicit=True)
+    assert found.delta_lower <= delta <= found.delta_upper
