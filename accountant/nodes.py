@@ -38,8 +38,10 @@ class Plan:
 
     @property
     def below(self) -> tuple[Plan, ...]:
-        """The nodes right under it that run; what ``moves`` and ``absent`` state does not."""
-        return ()
+        """The nodes right under it that run: its ``parts``, or what it is ``of``; not ``moves``, not ``absent``."""
+        parts: tuple[Plan, ...] = getattr(self, "parts", ())
+        of: Plan | None = getattr(self, "of", None)
+        return parts if of is None else (of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,6 @@ class Compose(Plan):
     parts: tuple[Plan, ...]
     kind: ClassVar[str] = "compose"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return self.parts
-
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Plan):
@@ -61,10 +59,6 @@ class Repeat(Plan):
     count: int
     of: Plan
     kind: ClassVar[str] = "repeat"
-
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,6 @@ class Parallel(Plan):
     moves: tuple[Plan, ...] | None = None
     kind: ClassVar[str] = "parallel"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return self.parts
-
 
 @dataclass(frozen=True, slots=True)
 class Poisson(Plan):
@@ -103,10 +93,6 @@ class Poisson(Plan):
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "poisson"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
-
 
 @dataclass(frozen=True, slots=True)
 class WithoutReplacement(Plan):
@@ -120,10 +106,6 @@ class WithoutReplacement(Plan):
     of: Plan
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "without-replacement"
-
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)

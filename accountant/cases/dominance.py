@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.cases.case import OneOf, exponential_uses, fixed, is_nothing, uses_of
+from affidavit.accountant.cases.case import NOTHING, OneOf, exponential_uses, fixed, uses_of
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
@@ -228,16 +228,10 @@ def _fixed_first(plan: Plan) -> bool:
     """Whether everything with a pair runs before all exponential mechanisms."""
     match plan:
         case Compose(parts=parts):
-            begun = False
-            for part in parts:
-                if begun and not is_nothing(fixed(part)):
-                    return False
-                if not _fixed_first(part):
-                    return False
-                begun = begun or bool(exponential_uses(part))
-            return True
+            begun = next((place for place, part in enumerate(parts) if exponential_uses(part)), len(parts))
+            return all(map(_fixed_first, parts)) and all(fixed(part) == NOTHING for part in parts[begun + 1 :])
         case Repeat(count=count, of=of):
-            mixed = bool(exponential_uses(of)) and not is_nothing(fixed(of))
+            mixed = bool(exponential_uses(of)) and fixed(of) != NOTHING
             return _fixed_first(of) and (count <= 1 or not mixed)
     return True
 
