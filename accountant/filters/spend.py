@@ -37,7 +37,7 @@ from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
 from affidavit.accountant.nodes import Plan, outermost, unrolled, walk
 from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier.balls import Ball, ball, normal_tail, precision, up
+from affidavit.accountant.verifier.balls import Ball, ball, precision, up
 from affidavit.accountant.verifier.discrete import NEARLY_WHOLE
 
 __all__ = ["costs_of"]
@@ -244,16 +244,8 @@ def _gaussian_square(leaf: Plan) -> Fraction:
     epsilon = _pure_epsilon(leaf)
     if epsilon == 0:
         return Fraction(0)
-    wanted = 1 / (1 + ball(epsilon).exp())
-    low, high = 0.0, 2.0
-    while not normal_tail(ball(high) / 2) <= wanted:
-        low, high = high, 2.0 * high
-        if high > 1e3:
-            raise _NoTheorem
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if normal_tail(ball(middle) / 2) <= wanted else (middle, high)
-    return Fraction(high) ** 2
+    at = (2 / (1 + ball(epsilon).exp())).erfcinv()  # Φ(−μ/2) = erfc(μ/√8)/2
+    return Fraction(_finite(ball(8).sqrt() * at)) ** 2
 
 
 def _pure_epsilon(leaf: Plan) -> Fraction:
