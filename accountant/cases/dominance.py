@@ -153,11 +153,7 @@ def _log_kept(leaf: Plan) -> float:
 
 def _log_kept_of_pure(epsilon: float) -> float:
     """ln(2/(1 + e^ε))."""
-    return math.log1p(-math.tanh(0.5 * epsilon)) if epsilon < 1.0 else math.log(2.0) - epsilon - _log_tail(epsilon)
-
-
-def _log_tail(epsilon: float) -> float:
-    return math.log1p(math.exp(-epsilon))
+    return -math.log1p(0.5 * math.expm1(epsilon)) if epsilon < 700.0 else math.log(2.0) - epsilon
 
 
 def _log_kept_of_gaussian(mu: float) -> float:

@@ -55,7 +55,7 @@ def costs_of(plan: Plan, *, relation: Relation) -> Costs:
     populations = {node.population for node in outermost(tree, nodes.WithoutReplacement)}
     seen: Relation = "zero-out" if relation == "add-remove" and len(populations) > 1 else relation
     with precision():
-        points = _known(lambda: tuple(_point(tree, seen, order) for order in ORDERS))
+        points = _known(lambda: tuple(RenyiPoint(one, _decimal(_renyi(tree, seen, Fraction(one)))) for one in ORDERS))
         zcdp = _known(lambda: _added(tree, relation, _concentrated))
         square = _known(lambda: _added(tree, relation, _gaussian_square))
         gdp = None if square is None else _decimal(ball(square).sqrt())
@@ -67,10 +67,6 @@ def _known(cost: Callable[[], _T]) -> _T | None:
         return cost()
     except _NoTheorem:
         return None
-
-
-def _point(plan: Plan, relation: Relation, order: Decimal) -> RenyiPoint:
-    return RenyiPoint(order, _decimal(_renyi(plan, relation, Fraction(order))))
 
 
 def _decimal(value: Ball) -> Decimal:
