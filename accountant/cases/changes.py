@@ -200,8 +200,6 @@ def _repeated(count: int, inner: Cases) -> Cases:
     """Each copy has slots of its own, chosen before anything is released: any sequence of cases."""
     if count == 1:
         return inner
-    if len(inner.upper) == 1:
-        return _of([Repeat(count, inner.upper[0])], [Repeat(count, case) for case in inner.lower])
     upper: list[Plan] = []
     lower: list[Plan] = []
     if math.comb(count + len(inner.upper) - 1, len(inner.upper) - 1) > MAX_CASES:
