@@ -104,15 +104,8 @@ def show(value: Decimal) -> str:
         return "0"
     if not value.is_finite():
         raise ValueError("only a finite number has a decimal")
-    sign, digits, _ = value.as_tuple()
-    text = "".join(map(str, digits)).rstrip("0")
-    point = value.adjusted() + 1
-    minus = "-" if sign else ""
-    if -6 <= point <= 18:
-        if point <= 0:
-            return f"{minus}0.{'0' * -point}{text}"
-        return minus + (text.ljust(point, "0") if point >= len(text) else f"{text[:point]}.{text[point:]}")
-    return f"{minus}{text[0]}{'.' if len(text) > 1 else ''}{text[1:]}e{point - 1}"
+    value = value.normalize(_EXACT)
+    return f"{value:f}" if -7 <= value.adjusted() <= 17 else f"{value:e}".replace("e+", "e")
 
 
 def add(values: Iterable[Decimal]) -> Decimal:

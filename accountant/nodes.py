@@ -41,8 +41,10 @@ class Plan:
 
     @property
     def below(self) -> tuple[Plan, ...]:
-        """The nodes right under it that run; what ``moves`` and ``absent`` state does not."""
-        return ()
+        """The nodes right under it that run: its ``parts``, or what it is ``of``; not ``moves``, not ``absent``."""
+        parts: tuple[Plan, ...] = getattr(self, "parts", ())
+        of: Plan | None = getattr(self, "of", None)
+        return parts if of is None else (of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,6 @@ class Compose(Plan):
     parts: tuple[Plan, ...]
     kind: ClassVar[str] = "compose"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return self.parts
-
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Plan):
@@ -64,10 +62,6 @@ class Repeat(Plan):
     count: int
     of: Plan
     kind: ClassVar[str] = "repeat"
-
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +80,6 @@ class Parallel(Plan):
     moves: tuple[Plan, ...] | None = None
     kind: ClassVar[str] = "parallel"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return self.parts
-
 
 @dataclass(frozen=True, slots=True)
 class Poisson(Plan):
@@ -105,10 +95,6 @@ class Poisson(Plan):
     absent: Plan | None = None
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "poisson"
-
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +114,6 @@ class WithoutReplacement(Plan):
     def rate(self) -> float:
         """The share of the records that are in the sample."""
         return self.sample / self.population if self.population else 0.0
-
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from affidavit.accountant import files, validate
 from affidavit.accountant.attestation import dsse
-from affidavit.accountant.attestation.commitment import commit, new_salt
+from affidavit.accountant.attestation.commitment import commit
 from affidavit.accountant.attestation.keylimits import limits_of
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
@@ -121,7 +122,7 @@ def issue(
     ``CertificateError`` naming a field that the verifier would refuse, ``NotSupported`` for a
     number that JSON cannot carry.
     """
-    salt = new_salt() if salt is None else salt
+    salt = secrets.token_hex(16) if salt is None else salt
     not_before = parse_instant(show_instant(clock()))
     certificate = Certificate(
         relation=subject.relation,

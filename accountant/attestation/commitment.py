@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from collections.abc import Iterable
 
-__all__ = ["commit", "fingerprint", "new_salt"]
+__all__ = ["commit", "fingerprint"]
 
 _DATA_DOMAIN = b"affidavit/data-fingerprint/v1\0"
 _COMMITMENT_DOMAIN = b"affidavit/data-commitment/v1\0"
@@ -35,11 +34,6 @@ def fingerprint(chunks: Iterable[bytes], *, key: bytes) -> str:
     for chunk in chunks:
         mac.update(chunk)
     return mac.hexdigest()
-
-
-def new_salt() -> str:
-    """128 random bits, hexadecimal: one for each certificate."""
-    return secrets.token_hex(16)
 
 
 def commit(data_fingerprint: str, *, salt: str) -> str:

@@ -19,14 +19,12 @@ from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 
-from affidavit.accountant import strictjson
+from affidavit.accountant import files, strictjson
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey
 from affidavit.accountant.strictjson import forms_of, listed, record
 
 __all__ = ["Verified", "add_signature", "pae", "sign", "verify"]
-
-_MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _invalid(problem: str) -> SignatureInvalid:
 
 
 def _parse(envelope: bytes) -> _Envelope:
-    if len(envelope) > _MAX_BYTES:
+    if len(envelope) > files.DOCUMENT_BYTES:
         raise _invalid("the envelope is too large")
     try:
         parsed = _FORM.read(strictjson.parse(envelope), path="envelope")

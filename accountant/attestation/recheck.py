@@ -134,7 +134,11 @@ def _costs(certificate: Certificate) -> str:
 
 def _curve(certificate: Certificate) -> str:
     """The first point of the curve that neither a claim nor the verifier shows; those in doubt are asked one by one."""
-    points = [point for point in certificate.curve if not any(_follows(point, claim) for claim in certificate.claims)]
+
+    def follows(point: CurvePoint) -> bool:
+        return any(point.epsilon >= claim.epsilon and point.delta >= claim.delta for claim in certificate.claims)
+
+    points = [point for point in certificate.curve if not follows(point)]
     if any(point.epsilon < 0 for point in points):
         return "δ at an ε below 0"
     places = [decimals.float_at_most(point.epsilon) for point in points]
@@ -143,10 +147,6 @@ def _curve(certificate: Certificate) -> str:
         if point.delta < found[place] and _recomputed(certificate, Claim(point.epsilon, point.delta)).answer != "holds":
             return f"δ at ε = {decimals.show(point.epsilon)}"
     return ""
-
-
-def _follows(point: CurvePoint, claim: Claim) -> bool:
-    return point.epsilon >= claim.epsilon and point.delta >= claim.delta
 
 
 def _risk(certificate: Certificate) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 from affidavit.accountant import decimals, strictjson, validate
@@ -181,21 +182,35 @@ class Certificate(Shown):
         return not any(stated.startswith(NO_GUARANTEE) for stated in self.assumptions)
 
 
-def _subject(name: str, algorithm: str, more: Mapping[str, Form[Any]]) -> Form[dict[str, Any]]:
-    return record(dict, {"name": exactly(name), "digest": record(dict, {algorithm: DIGEST}), **more})
-
-
 _SUBJECTS = {
-    "config": _subject("config", "sha256", {}),
-    "model": _subject("model", "sha256", {}),
-    "data": _subject("data", "hmac-sha256", {"annotations": record(dict, {"salt": ID})}),
+    "config": ("sha256", "config_sha256"),
+    "model": ("sha256", "model_sha256"),
+    "data": ("hmac-sha256", "data_commitment"),
 }
+"""What each subject's digest is, and what it is in a certificate; that of the data is annotated with its salt."""
 
 
-def _read_subjects(value: object, *, path: str) -> list[dict[str, Any]]:
+def _read_subjects(value: object, *, path: str) -> dict[str, str]:
     if not isinstance(value, list) or len(value) != len(_SUBJECTS):
         raise PlanError(path, "not a list of three", allowed="config, model and data")
-    return [form.read(item, path=f"{path}.{name}") for item, (name, form) in zip(value, _SUBJECTS.items(), strict=True)]
+    found: dict[str, str] = {}
+    for item, (name, (algorithm, held)) in zip(value, _SUBJECTS.items(), strict=True):
+        forms: dict[str, Form[Any]] = {"name": exactly(name), "digest": record(dict, {algorithm: DIGEST})}
+        salted = {"annotations": record(dict, {"salt": ID})} if name == "data" else {}
+        stated = record(dict, forms | salted).read(item, path=f"{path}.{name}")
+        found[held] = stated["digest"][algorithm]
+        if salted:
+            found["data_salt"] = stated["annotations"]["salt"]
+    return found
+
+
+def _show_subjects(certificate: Certificate) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = [
+        {"name": name, "digest": {algorithm: getattr(certificate, held)}}
+        for name, (algorithm, held) in _SUBJECTS.items()
+    ]
+    shown[-1]["annotations"] = {"salt": certificate.data_salt}
+    return shown
 
 
 _ELSEWHERE = {"config_sha256", "model_sha256", "data_salt", "data_commitment", "sha256", "keyids"}
@@ -210,7 +225,7 @@ _STATEMENT: Form[dict[str, Any]] = record(
     dict,
     {
         "_type": exactly(STATEMENT_TYPE),
-        "subject": Form(_read_subjects, list),
+        "subject": Form(_read_subjects, _show_subjects),
         "predicateType": exactly(PREDICATE_TYPE),
         "predicate": _PREDICATE,
     },
@@ -221,23 +236,8 @@ def encode(certificate: Certificate) -> bytes:
     """The canonical statement. Raises ``NotSupported`` for numbers that JSON cannot carry."""
     import rfc8785
 
-    subject: list[dict[str, Any]] = [
-        {"name": "config", "digest": {"sha256": certificate.config_sha256}},
-        {"name": "model", "digest": {"sha256": certificate.model_sha256}},
-        {
-            "name": "data",
-            "digest": {"hmac-sha256": certificate.data_commitment},
-            "annotations": {"salt": certificate.data_salt},
-        },
-    ]
-    statement: dict[str, Any] = {
-        "_type": STATEMENT_TYPE,
-        "subject": subject,
-        "predicateType": PREDICATE_TYPE,
-        "predicate": _PREDICATE.show(certificate),
-    }
     try:
-        return rfc8785.dumps(statement)
+        return rfc8785.dumps(_STATEMENT.show(SimpleNamespace(subject=certificate, predicate=certificate)))
     except rfc8785.CanonicalizationError:
         raise NotSupported(
             "a population, a sample or the size of the data is above 2^53, which JSON readers do not keep exactly",
@@ -262,14 +262,7 @@ def _read(payload: bytes) -> Certificate:
     except ValueError:
         raise PlanError("statement", "not JSON, or a repeated field", allowed="an in-toto statement") from None
     stated = _STATEMENT.read(parsed, path="statement")
-    config, model, data = stated["subject"]
-    certificate = Certificate(
-        **stated["predicate"],
-        config_sha256=config["digest"]["sha256"],
-        model_sha256=model["digest"]["sha256"],
-        data_commitment=data["digest"]["hmac-sha256"],
-        data_salt=data["annotations"]["salt"],
-    )
+    certificate = Certificate(**stated["predicate"], **stated["subject"])
     if not certificate.claims:
         raise PlanError("predicate.claims", "empty", allowed="at least one claim")
     if certificate.not_after < certificate.not_before:

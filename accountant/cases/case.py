@@ -10,7 +10,7 @@ from typing import ClassVar
 from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement, unrolled
 from affidavit.accountant.validate import Relation
 
-__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "fixed", "is_nothing", "only", "uses_of"]
+__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "fixed", "only", "uses_of"]
 
 NOTHING = Compose(())
 
@@ -43,10 +43,6 @@ class AnyOrder(Plan):
     of: Plan
     kind: ClassVar[str] = "any-order"
 
-    @property
-    def below(self) -> tuple[Plan, ...]:
-        return (self.of,)
-
 
 @dataclass(frozen=True, slots=True)
 class OneOf(Plan):
@@ -74,24 +70,19 @@ def uses_of(plan: Plan, uses: int = 1) -> Counter[Plan]:
 
 
 def only(plan: Plan, kept: Callable[[Plan], bool]) -> Plan:
-    """A case without the mechanisms that are not ``kept``."""
+    """A case without the mechanisms that are not ``kept``; ``NOTHING`` where that leaves none."""
     match plan:
         case Repeat(count=count, of=of):
             inner = only(of, kept)
-            return NOTHING if count == 0 or is_nothing(inner) else Repeat(count, inner)
+            return NOTHING if count == 0 or inner == NOTHING else Repeat(count, inner)
         case AnyOrder(of=of):
             return only(of, kept)
         case Compose(parts=parts):
             left = (only(part, kept) for part in parts)
-            return Compose(tuple(part for part in left if not is_nothing(part)))
+            return Compose(tuple(part for part in left if part != NOTHING))
     return plan if kept(plan) else NOTHING
 
 
 def fixed(plan: Plan) -> Plan:
     """A case without its exponential mechanisms."""
     return only(plan, lambda one: not isinstance(one, Exponential))
-
-
-def is_nothing(plan: Plan) -> bool:
-    """Whether a case has no use at all."""
-    return next(unrolled(plan), None) is None

@@ -58,7 +58,7 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Literal
 
-from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, fixed, is_nothing, only
+from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, fixed, only
 from affidavit.accountant.cases.choices import any_of, likely_size
 from affidavit.accountant.cases.dominance import covers, maximal, undominated
 from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
@@ -200,8 +200,6 @@ def _repeated(count: int, inner: Cases) -> Cases:
     """Each copy has slots of its own, chosen before anything is released: any sequence of cases."""
     if count == 1:
         return inner
-    if len(inner.upper) == 1:
-        return _of([Repeat(count, inner.upper[0])], [Repeat(count, case) for case in inner.lower])
     upper: list[Plan] = []
     lower: list[Plan] = []
     if math.comb(count + len(inner.upper) - 1, len(inner.upper) - 1) > MAX_CASES:
@@ -272,8 +270,8 @@ def _any_sequence(chosen: Sequence[Plan]) -> list[Plan]:
         uses.update(exponential_uses(one))
     if not uses:
         return [Compose(tuple(chosen))]
-    pairs = tuple(part for one in chosen if not is_nothing(part := fixed(one)))
-    steps = tuple(part for one in chosen if not is_nothing(part := only(one, _is_exponential)))
+    pairs = tuple(part for one in chosen if (part := fixed(one)) != NOTHING)
+    steps = tuple(part for one in chosen if (part := only(one, _is_exponential)) != NOTHING)
     if len(uses) == 1:
         return [Compose((*pairs, *steps))]
     if not pairs and sum(uses.values()) == 2:
@@ -287,7 +285,7 @@ def _is_exponential(one: Plan) -> bool:
 
 def _has_exponentials(plan: Plan) -> tuple[bool, bool]:
     """First what has none, then what has others too, then what has nothing else."""
-    return bool(exponential_uses(plan)), is_nothing(fixed(plan))
+    return bool(exponential_uses(plan)), fixed(plan) == NOTHING
 
 
 def _poisson(node: Poisson, change: _Change) -> Cases:

@@ -37,8 +37,6 @@ from affidavit.accountant.nodes import (
 
 __all__ = ["any_of", "by_rho", "concentrated", "likely_size", "mean_loss", "rho_of", "together"]
 
-MOST_STATED = 32
-"""(ε, δ) guarantees that are kept apart in one use; neighbours of more have the largest ε and δ of them."""
 WEAK = 2.0
 """Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
 NEARLY = 1.2
@@ -184,12 +182,6 @@ def _one_of(kinds: Iterable[Plan]) -> Plan:
     kept = maximal(kind for kind in single if not isinstance(kind, Exponential))
     if ranges and not any(at_least_as_costly(kind, Exponential(max(ranges))) for kind in kept):
         kept = maximal((*kept, Exponential(max(ranges))))
-    stated = sorted((kind for kind in kept if isinstance(kind, Approximate)), key=lambda one: one.epsilon)
-    if len(stated) > MOST_STATED:
-        kept = [kind for kind in kept if not isinstance(kind, Approximate)]
-        step = math.ceil(len(stated) / MOST_STATED)
-        for i in range(0, len(stated), step):
-            kept.append(Approximate(stated[i : i + step][-1].epsilon, max(one.delta for one in stated[i : i + step])))
     return kept[0] if len(kept) == 1 else OneOf(tuple(kept))
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.cases.case import OneOf, exponential_uses, fixed, is_nothing, uses_of
+from affidavit.accountant.cases.case import NOTHING, OneOf, exponential_uses, fixed, uses_of
 from affidavit.accountant.leaves import facts
 from affidavit.accountant.nodes import (
     Approximate,
@@ -144,11 +144,7 @@ def _log_kept(leaf: Plan) -> float:
 
 def _log_kept_of_pure(epsilon: float) -> float:
     """ln(2/(1 + e^ε))."""
-    return math.log1p(-math.tanh(0.5 * epsilon)) if epsilon < 1.0 else math.log(2.0) - epsilon - _log_tail(epsilon)
-
-
-def _log_tail(epsilon: float) -> float:
-    return math.log1p(math.exp(-epsilon))
+    return -math.log1p(0.5 * math.expm1(epsilon)) if epsilon < 700.0 else math.log(2.0) - epsilon
 
 
 def _log_kept_of_gaussian(mu: float) -> float:
@@ -219,16 +215,10 @@ def _fixed_first(plan: Plan) -> bool:
     """Whether everything with a pair runs before all exponential mechanisms."""
     match plan:
         case Compose(parts=parts):
-            begun = False
-            for part in parts:
-                if begun and not is_nothing(fixed(part)):
-                    return False
-                if not _fixed_first(part):
-                    return False
-                begun = begun or bool(exponential_uses(part))
-            return True
+            begun = next((place for place, part in enumerate(parts) if exponential_uses(part)), len(parts))
+            return all(map(_fixed_first, parts)) and all(fixed(part) == NOTHING for part in parts[begun + 1 :])
         case Repeat(count=count, of=of):
-            mixed = bool(exponential_uses(of)) and not is_nothing(fixed(of))
+            mixed = bool(exponential_uses(of)) and fixed(of) != NOTHING
             return _fixed_first(of) and (count <= 1 or not mixed)
     return True
 

@@ -38,15 +38,11 @@ Move = tuple[Plan, Plan]
 def pairs_of_parts(moves: Sequence[Move]) -> Iterator[tuple[Move, Move]]:
     """Two different parts, in declared order; parts that two others cover need no look."""
     counts = Counter(moves)
-    kept = []
-    for move, _ in counts.items():
-        above = sum(
-            n
-            for other, n in counts.items()
-            if other != move and covers(other[0], move[0]) and not covers(move[0], other[0])
-        )
-        if above < 2:
-            kept.append(move)
+
+    def above(move: Move, other: Move) -> bool:
+        return covers(other[0], move[0]) and not covers(move[0], other[0])
+
+    kept = [move for move in counts if sum(n for other, n in counts.items() if above(move, other)) < 2]
     yield from ((move, move) for move in kept if counts[move] > 1)
     yield from combinations(kept, 2)
 

@@ -11,6 +11,7 @@ after all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -65,14 +66,13 @@ class _Flat:
     too_many: bool = False
 
     def scenario(self) -> Scenario:
-        runs = self.runs
         order: Order = "fixed-first" if self.fixed_first else "fixed-last" if self.fixed_last else "mixed"
-        if self.any_order:
-            order, runs = (
-                "any",
-                sorted(exponential_uses(Compose(tuple(Repeat(n, Exponential(r)) for r, n in runs))).items()),
-            )
-        return Scenario(tuple(self.fixed.items()), tuple(runs), order)
+        if not self.any_order:
+            return Scenario(tuple(self.fixed.items()), tuple(self.runs), order)
+        uses = Counter[float]()
+        for eta, count in self.runs:
+            uses[eta] += count
+        return Scenario(tuple(self.fixed.items()), tuple(sorted(uses.items())), "any")
 
 
 def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
@@ -81,7 +81,8 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
         case _ if uses == 0:
             return
         case Compose(parts=parts):
-            rounds = uses if _needs_order(plan) and not flat.any_order else 1
+            # Only then do repeated rounds differ from repeating each part in turn.
+            rounds = uses if not flat.any_order and len(exponential_uses(plan)) > 1 else 1
             flat.too_many |= rounds > 1 and rounds * len(parts) > MAX_RUNS
             for _ in range(1 if flat.too_many else rounds):
                 for part in parts:
@@ -106,11 +107,6 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
             flat.fixed[plan] = flat.fixed.get(plan, 0) + uses
         case _:
             raise TypeError(type(plan).__name__)
-
-
-def _needs_order(plan: Compose) -> bool:
-    """Whether repeating the parts round by round differs from repeating each part in turn."""
-    return len(exponential_uses(plan)) > 1
 
 
 @dataclass(frozen=True, slots=True)

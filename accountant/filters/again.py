@@ -1,13 +1,16 @@
 """A plan's costs once more, for the gate: by definition where that is short, in mpmath, sharing no arithmetic.
 
-Divergences of leaves are sums or integrals over the worst pair's own outcomes, at 40 digits: for bounded range the
-losses t, t − η are searched for the worst t (the moment is unimodal in e^{−t}, see ``spend``); Laplace noise is
-integrated over its three pieces. Samples use the same theorems as ``spend``, whose statements fix what is summed.
+Divergences of leaves are sums or integrals over the worst pair's own outcomes, at 40 digits behind what cancels: for
+bounded range the losses t, t − η are searched for the worst t (the moment is unimodal in e^{−t}, see ``spend``);
+Laplace noise is integrated over its three pieces. Samples use the same theorems as ``spend``, whose statements fix what
+is summed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import fields
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
@@ -23,7 +26,6 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["understated"]
 
-_DIGITS = 40
 _LOST = mpf("1e-25")
 """More than 40 digits lose relatively, and less than a certificate's 12 digits show."""
 
@@ -38,7 +40,7 @@ def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     """The first stated cost that is below what is found here; empty where each holds."""
     tree = core(plan)
     padded = len({node.population for node in outermost(tree, nodes.WithoutReplacement)}) > 1
-    with alone, mp.workdps(_DIGITS):
+    with alone, mp.workdps(_digits(tree)):
         for point in costs.renyi:
             if not _covers(point.rho, partial(_renyi, tree, _inside(relation) if padded else relation, point.order)):
                 return f"Rényi divergence of order {point.order}"
@@ -47,6 +49,13 @@ def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
         if costs.gdp is not None and not _covers(costs.gdp, lambda: mp.sqrt(_sum(tree, relation, _square))):
             return "GDP"
     return ""
+
+
+def _digits(tree: Plan) -> int:
+    """40 behind those that cancel: a moment differs from 1 by the squares of a loss and of the rate it is met with."""
+    values = (getattr(node, field.name) for node in walk(tree) for field in fields(node))
+    sizes = (abs(math.log10(value)) for value in values if isinstance(value, (int, float)) and value > 0)
+    return 40 + 4 * math.ceil(max(sizes, default=0.0))
 
 
 def _covers(stated: Decimal, cost: Callable[[], Any]) -> bool:
@@ -107,25 +116,24 @@ def _divergence(leaf: Plan, order: Any) -> Any:
             return mp.log(low + between + high) / (order - 1)
         case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon, delta=0.0):
             odds = mp.exp(mpf(epsilon))
-            p = odds / (1 + odds)
-            q = 1 - p
+            p, q = odds / (1 + odds), 1 / (1 + odds)
             return mp.log(p**order * q ** (1 - order) + q**order * p ** (1 - order)) / (order - 1)
     return order * _rho(leaf)
 
 
 def _worst_range(eta: Any, order: Any) -> Any:
-    """The largest over x = e^{−t}, t in [0, η], of the divergence of losses t and t − η."""
+    """The largest over t in [0, η] of the divergence of losses t and t − η."""
     one, power = mp.exp(-eta), mp.exp(-order * eta)
 
-    def log_moment(x: Any) -> Any:
-        q = (x - one) / (1 - one)
-        return mp.log(q + (1 - q) * power) - order * mp.log(x)
+    def log_moment(t: Any) -> Any:
+        q = (mp.exp(-t) - one) / (1 - one)
+        return mp.log(q + (1 - q) * power) + order * t
 
-    low, high = one, mpf(1)
+    low, high = mpf(0), eta
     ratio = (mp.sqrt(5) - 1) / 2
-    for _ in range(60):
+    for _ in range(3 * mp.dps // 2):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (left, high) if log_moment(left) < log_moment(right) else (low, right)
+        low, high = (low, right) if log_moment(left) > log_moment(right) else (left, high)
     return log_moment((low + high) / 2) / (order - 1)
 
 
@@ -207,8 +215,9 @@ def _square(leaf: Plan) -> Any:
     match leaf:
         case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
             return mpf(sigma) ** -2
-    # Φ(μ/2) = e^ε/(1 + e^ε), that is erf(μ/√8) = tanh(ε/2).
-    return 8 * mp.erfinv(mp.tanh(_pure(leaf) / 2)) ** 2
+    # Φ(−μ/2) = 1/(1 + e^ε), that is erfc(x) = 2/(1 + e^ε) at x = μ/√8, which is about √ε where that is large.
+    odds, near = mp.exp(_pure(leaf)), mp.sqrt(_pure(leaf))
+    return 8 * mp.findroot(lambda x: mp.log(mp.erfc(x) * (1 + odds) / 2), (near, 2 * near)) ** 2 if near else mpf(0)
 
 
 def _pure(leaf: Plan) -> Any:

@@ -37,7 +37,7 @@ from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
 from affidavit.accountant.nodes import Plan, outermost, unrolled, walk
 from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier.balls import Ball, ball, normal_tail, precision, up
+from affidavit.accountant.verifier.balls import Ball, ball, precision, up
 from affidavit.accountant.verifier.discrete import NEARLY_WHOLE
 
 __all__ = ["costs_of"]
@@ -55,7 +55,7 @@ def costs_of(plan: Plan, *, relation: Relation) -> Costs:
     populations = {node.population for node in outermost(tree, nodes.WithoutReplacement)}
     seen: Relation = "zero-out" if relation == "add-remove" and len(populations) > 1 else relation
     with precision():
-        points = _known(lambda: tuple(_point(tree, seen, order) for order in ORDERS))
+        points = _known(lambda: tuple(RenyiPoint(one, _decimal(_renyi(tree, seen, Fraction(one)))) for one in ORDERS))
         zcdp = _known(lambda: _added(tree, relation, _concentrated))
         square = _known(lambda: _added(tree, relation, _gaussian_square))
         gdp = None if square is None else _decimal(ball(square).sqrt())
@@ -67,10 +67,6 @@ def _known(cost: Callable[[], _T]) -> _T | None:
         return cost()
     except _NoTheorem:
         return None
-
-
-def _point(plan: Plan, relation: Relation, order: Decimal) -> RenyiPoint:
-    return RenyiPoint(order, _decimal(_renyi(plan, relation, Fraction(order))))
 
 
 def _decimal(value: Ball) -> Decimal:
@@ -244,16 +240,8 @@ def _gaussian_square(leaf: Plan) -> Fraction:
     epsilon = _pure_epsilon(leaf)
     if epsilon == 0:
         return Fraction(0)
-    wanted = 1 / (1 + ball(epsilon).exp())
-    low, high = 0.0, 2.0
-    while not normal_tail(ball(high) / 2) <= wanted:
-        low, high = high, 2.0 * high
-        if high > 1e3:
-            raise _NoTheorem
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if normal_tail(ball(middle) / 2) <= wanted else (middle, high)
-    return Fraction(high) ** 2
+    at = (2 / (1 + ball(epsilon).exp())).erfcinv()  # Φ(−μ/2) = erfc(μ/√8)/2
+    return Fraction(_finite(ball(8).sqrt() * at)) ** 2
 
 
 def _pure_epsilon(leaf: Plan) -> Fraction:

@@ -279,11 +279,8 @@ def raised(account: Account, facts: dict[str, Any]) -> Account:
     )
     if not began or epsilon < account.epsilon or delta < account.delta:
         raise ValueError("a raise starts from the budget there is, and does not lower it")
-    return replace(account, epsilon=epsilon, delta=delta, holding=_number(facts, "holding"))
-
-
-def _number(facts: dict[str, Any], name: str) -> Decimal | None:
-    return decimals.parse(facts[name], path=name) if name in facts else None
+    holding = decimals.parse(facts["holding"], path="holding") if "holding" in facts else None
+    return replace(account, epsilon=epsilon, delta=delta, holding=holding)
 
 
 def _sums(account: Account) -> dict[str, Any]:

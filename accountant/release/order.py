@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from affidavit.accountant import nodes
@@ -35,46 +34,11 @@ _Steps: TypeAlias = Sequence[int | None]
 _STEP = re.compile(r"\.(?:of|parts\[(\d+)\])")
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A plan node as the cursor sees it: ``length`` children in a row, or side by side, or a leaf.
-
-    A repeat has one child that serves for all rounds. ``empty``: there is no use below.
-    """
-
-    length: int
-    children: tuple[_Node, ...]
-    parallel: bool = False
-    repeated: bool = False
-    empty: bool = False
-
-    def child(self, index: int) -> _Node:
-        return self.children[0 if self.repeated else index]
-
-    def after(self, index: int) -> int:
-        """The next child that has any use, or ``length``."""
-        if self.repeated:
-            return self.length if self.empty else min(index + 1, self.length)
-        return next((i for i in range(index + 1, self.length) if not self.children[i].empty), self.length)
-
-
-def _compiled(plan: Plan) -> _Node:
-    match plan:
-        case nodes.Leaf():
-            return _Node(0, ())
-        case nodes.Compose(parts=parts) | nodes.Parallel(parts=parts):
-            children = tuple(map(_compiled, parts))
-            empty = all(child.empty for child in children)
-            parallel = isinstance(plan, nodes.Parallel) and order_free(plan)
-            return _Node(len(children), children, parallel=parallel, empty=empty)
-        case nodes.Repeat(count=count, of=of):
-            node = _compiled(of)
-            return _Node(count, (node,), repeated=True, empty=count == 0 or node.empty)
-        case nodes.Poisson(of=of) | nodes.WithoutReplacement(of=of):
-            node = _compiled(of)
-            return _Node(1, (node,), repeated=True, empty=node.empty)
-        case _:
-            raise TypeError(f"no order is defined for a {plan.kind} node")
+def _is_empty(plan: Plan) -> bool:
+    """Whether there is no use below."""
+    if isinstance(plan, nodes.Leaf):
+        return False
+    return (isinstance(plan, nodes.Repeat) and plan.count == 0) or all(map(_is_empty, plan.below))
 
 
 def order_free(plan: nodes.Parallel) -> bool:
@@ -86,14 +50,16 @@ def order_free(plan: nodes.Parallel) -> bool:
 class _Cursor:
     """How far one instance of a node has come. ``use`` either moves by one use or raises."""
 
-    __slots__ = ("_begun", "_index", "_node", "_open", "done")
+    __slots__ = ("_begun", "_index", "_length", "_node", "_open", "_side_by_side", "done")
 
-    def __init__(self, node: _Node) -> None:
+    def __init__(self, node: Plan) -> None:
         self._node = node
+        self._length = node.count if isinstance(node, nodes.Repeat) else len(node.below)
         self._index = -1
         self._begun: dict[int, _Cursor] = {}
-        self._open = sum(not child.empty for child in node.children) if node.parallel else 0
-        self.done = node.empty
+        self._side_by_side = isinstance(node, nodes.Parallel) and order_free(node)
+        self._open = sum(not _is_empty(part) for part in node.below) if self._side_by_side else 0
+        self.done = _is_empty(node)
 
     def use(self, way: _Steps, path: str) -> None:
         if self.done:
@@ -117,25 +83,32 @@ class _Cursor:
         child.finish(way[1:], path)
         self._moved(index, child)
 
+    def _part(self, index: int) -> Plan:
+        """One node serves for all rounds of a repeat."""
+        return self._node.below[min(index, len(self._node.below) - 1)]
+
+    def _next(self) -> int:
+        """The next part or round in a row that has any use; ``_length`` where none has."""
+        return next((i for i in range(self._index + 1, self._length) if not _is_empty(self._part(i))), self._length)
+
     def _child(self, index: int) -> _Cursor:
-        return self._begun.get(index) or _Cursor(self._node.child(index))
+        return self._begun.get(index) or _Cursor(self._part(index))
 
     def _moved(self, index: int, child: _Cursor) -> None:
-        node = self._node
-        if node.parallel:
-            self._open -= child.done and not node.child(index).empty
+        if self._side_by_side:
+            self._open -= child.done and not _is_empty(self._part(index))
             self._begun[index] = child
             self.done = self._open == 0
         else:
             self._index, self._begun = index, {index: child}
-            self.done = child.done and node.after(index) == node.length
+            self.done = child.done and self._next() == self._length
 
     def _place(self, step: int | None, path: str) -> int:
         """The child that a use going through ``step`` belongs to."""
-        if self._node.parallel and step is not None:
+        if self._side_by_side and step is not None:
             return step
         under_way = self._index >= 0 and not self._begun[self._index].done
-        current = self._index if under_way else self._node.after(self._index)
+        current = self._index if under_way else self._next()
         if step is None or step == current:
             return current
         if step < current:
@@ -148,9 +121,9 @@ class _Cursor:
         if step is None:
             # A round that has not begun cannot be left; a part of the first one can be left out.
             return None if self._index < 0 and len(way) == 1 else max(self._index, 0)
-        if self._node.parallel:
+        if self._side_by_side:
             return None if step in self._begun and self._begun[step].done else step
-        if step < self._index or self._node.child(step).empty:
+        if step < self._index or _is_empty(self._part(step)):
             return None
         return step if step == self._index else self._place(step, path)
 
@@ -160,7 +133,7 @@ class Order:
 
     def __init__(self, plan: Plan) -> None:
         self._nodes = {path: (node, _way(path)) for path, node, _ in located(plan)}
-        self._root = _Cursor(_compiled(plan))
+        self._root = _Cursor(plan)
 
     @property
     def paths(self) -> tuple[str, ...]:

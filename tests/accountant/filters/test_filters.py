@@ -99,6 +99,31 @@ def test_gdp_of_a_pure_mechanism_is_the_least_that_covers_randomised_response() 
     costs = costs_of(parse_plan({"kind": "pure", "epsilon": 0.7}), relation="add-remove")
     assert float(costs.gdp or 0) == pytest.approx(-2 * norm.ppf(1 / (1 + math.exp(0.7))), rel=1e-10)
 
+    # Far out, too: SciPy 1.17's inverse survival function at e^{−100}.
+    costs = costs_of(parse_plan({"kind": "pure", "epsilon": 100.0}), relation="add-remove")
+    assert float(costs.gdp or 0) == pytest.approx(2 * norm.isf(math.exp(-100.0)), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"kind": "pure", "epsilon": 100.0},  # at 40 digits 1 − e^ε/(1 + e^ε) was 0, and its cost was refused
+        {"kind": "pure", "epsilon": 1e50},
+        {"kind": "exponential", "range": 200.0},
+        {"kind": "exponential", "range": 1e-30},
+        {"kind": "laplace", "noise_multiplier": 1e-40},
+        {"kind": "subsample", "scheme": "poisson", "rate": 1e-20, "of": {"kind": "pure", "epsilon": 1e-20}},
+    ],
+    ids=lambda plan: plan["kind"],
+)
+def test_other_code_agrees_at_any_size(plan: dict[str, object]) -> None:
+    tree = parse_plan(plan)
+    costs = costs_of(tree, relation="add-remove")
+    assert costs.renyi
+    assert not understated(tree, costs, relation="add-remove")
+    low = RenyiPoint(costs.renyi[5].order, costs.renyi[5].rho * Decimal("0.9"))
+    assert understated(tree, Costs((low,)), relation="add-remove") == f"Rényi divergence of order {low.order}"
+
 
 @pytest.mark.parametrize("name", PLANS)
 def test_other_code_agrees_and_sees_what_is_too_small(name: str) -> None:
