@@ -1,6 +1,6 @@
 """Exact adaptive composition of exponential mechanisms, alone or beside others.
 
-The recursion and its proof are in ``recursion``; on Poisson samples, alone, in ``sampled_recursion``. Beside it,
+The recursion and its proof are in ``recursion``. Beside it,
 mechanisms with one dominating pair and loss L:
 
 - run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})]. H_T is the curve of a pair (convex in α,
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+import numpy as np
+
 from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
@@ -35,9 +37,9 @@ from affidavit.accountant.methods.base import (
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import Last
 from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
-from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
+from affidavit.accountant.methods.recursion import Window, compose, whole
 from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile, sampled_gap
-from affidavit.accountant.methods.sampled_use import Estimate, MomentProfile, SampledUse, estimate
+from affidavit.accountant.methods.sampled_use import Estimate, Moments, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
@@ -67,13 +69,6 @@ SHARE = 0.2
 """Of the tolerance, what the engine may leave open on either side."""
 
 
-def tail_bound(scenario: Scenario, thin: SampledUse | None = None) -> ZcdpProfile | MomentProfile:
-    """The zCDP profile of the exponential part, for choosing where the grid ends; that of moments where it is thin."""
-    if thin is not None:
-        return MomentProfile(thin, scenario.uses)
-    return ZcdpProfile(sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials))
-
-
 def likely(scenario: Scenario, target: Target, taken: float = 1.0) -> Estimate:
     """About where the answer lies for the exponential mechanisms alone; ``taken`` as in ``SampledUse``."""
     uses = Counter[float]()
@@ -91,8 +86,8 @@ def _even(cells: float) -> int:
 class _Grid(NamedTuple):
     """Where the lower and the upper side are kept."""
 
-    below: Corridor
-    above: Corridor
+    below: Window
+    above: Window
 
     @property
     def points(self) -> int:
@@ -102,8 +97,6 @@ class _Grid(NamedTuple):
 
 def _reach(fixed: Last, small: float) -> float:
     """The loss beyond which δ hardly falls any more. On the other side it is 1 − α from there on: P and Q exchanged."""
-    import numpy as np
-
     losses = np.geomspace(LEAST_REACH, FURTHEST, REACHES)
     values = fixed.lower(losses)
     return float(losses[np.count_nonzero(values > values[-1] + small)])
@@ -167,14 +160,13 @@ class AdaptiveProfile:
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target, *, taken: float = 1.0) -> None:
         self._scenario = scenario
-        self._runs = scenario.exponentials
+        self._runs = tuple((SampledUse(eta, 1.0, "forward", taken), uses) for eta, uses in scenario.exponentials)
         self._order = scenario.order
         self._target = target
         self._others: Parts = ()
         self._last: Last | None = None
-        self._total = sum(eta * uses for eta, uses in self._runs)
+        self._total = sum(eta * uses for eta, uses in scenario.exponentials)
         self._estimate = likely(scenario, target, taken)
-        self._thin = SampledUse(self._runs[0][0], 1.0, "forward", taken) if taken < 1.0 else None
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
@@ -188,7 +180,8 @@ class AdaptiveProfile:
             from affidavit.accountant.pld.bounded_range import BoundedRange
 
             # The envelope of one use is reached by what has seen all else.
-            self._sides = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
+            envelope = BoundedRange(self._total)
+            self._sides = self._beside(envelope, envelope)
         else:
             self._sides = self._refined()
 
@@ -198,34 +191,34 @@ class AdaptiveProfile:
         What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
         runs after them reaches as far as its own profile, and they from there.
         """
-        target, tail = self._target, tail_bound(self._scenario, self._thin)
+        target, tail = self._target, Moments.of(self._runs)
         if target.delta is not None:
             small = max(target.delta, 1e-290) * 1e-3
         else:
-            small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
-        width = tail.epsilon(small).upper
+            small = max(tail.delta(max(0.0, target.epsilon or 0.0)), 1e-280) * 1e-6
+        width = tail.epsilon(small)
         spacing = self._spacing(cells)
-        below = above = whole(self._runs, spacing, width=width, bounded=True, thin=self._thin)
+        below = above = whole(self._runs, spacing, width=width, mirrored=True)
         if self._last is not None:
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
             width = _reach(self._last, small * NOTHING) + min(width, self._total) + back
             steps = 1 + sum(uses for _, uses in self._runs)
             width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
-            below = whole(self._runs, spacing, width=width, bounded=False)
+            below = whole(self._runs, spacing, width=width, mirrored=False)
             above = below if self._order == "fixed-last" else above
         return _Grid(below, above)
 
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
         cost: dict[float, float] = {}
-        for eta, uses in self._runs:
+        for eta, uses in self._scenario.exponentials:
             cost[eta] = cost.get(eta, 0.0) + eta * eta * uses
         common, typical = max(cost, key=lambda eta: cost[eta]), typical_range(self._scenario)
         return common / (2 * math.ceil(cells * common / typical / 2.0 - 1e-6))
 
     def _first_cells(self) -> int:
         """The cells a range that should do: see ``WIDTH``; ρ moves ε by (ε + ρ)/2 a unit of ln ρ."""
-        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._runs)
+        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._scenario.exponentials)
         target, epsilon = self._target, self._estimate.epsilon
         effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
         if self._others:
@@ -258,8 +251,10 @@ class AdaptiveProfile:
         return sides
 
     def _recurse(self, grid: _Grid) -> _Sides:
-        lower = lower_profile(self._runs, grid.below, last=self._last)
-        upper = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
+        apart = grid.below is not grid.above  # in between: the strategy ignores the others, which then run last
+        found = compose(self._runs, grid.below, last=self._last, above=not apart)
+        lower = found.below()
+        upper = (compose(self._runs, grid.above, below=False) if apart else found).above()
         beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
         if beside is not None and self._order == "fixed-first":
             return beside
@@ -378,7 +373,7 @@ def recursion_points(scenario: Scenario) -> float:
     uses = sum(count for _, count in scenario.exponentials)
     squares = sum(eta * eta * count for eta, count in scenario.exponentials)
     typical = typical_range(scenario)  # ``AdaptiveProfile`` takes its spacing from it
-    width = 2.0 * math.sqrt(squares) if not scenario.fixed else 2.0 * tail_bound(scenario).epsilon(1e-9).upper
+    width = 2.0 * (ZcdpProfile(squares / 8.0).epsilon(1e-9).upper if scenario.fixed else math.sqrt(squares))
     ranges = min(width / typical, 2.0 * uses)
     if scenario.fixed and scenario.order != "fixed-first":
         beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))

@@ -170,7 +170,7 @@ def _leaf(leaf: Plan) -> Renyi:
         case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
             return lambda order: _pure(order, epsilon)
         case Exponential(range=eta):
-            return lambda order: _bounded_range(order, eta)
+            return lambda order: bounded_range(order, eta)
         case ZeroConcentrated(rho=rho):
             return lambda order: order * rho
     raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
@@ -198,7 +198,7 @@ def _laplace(order: float, epsilon: float) -> float:
     return min(epsilon, (over * epsilon + math.log(order / (2.0 * order - 1.0)) + math.exp(-30.0)) / over * ROUNDING)
 
 
-def _bounded_range(order: float, eta: float) -> float:
+def bounded_range(order: float, eta: float) -> float:
     """The largest divergence over losses t, t − η; the maximising t is a stationary point in closed form."""
     zcdp = order * eta * eta / 8.0
     if eta < 1e-3:

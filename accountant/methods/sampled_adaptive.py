@@ -1,4 +1,4 @@
-"""Exact adaptive composition of an exponential mechanism on fresh Poisson samples (``sampled_recursion``).
+"""Exact adaptive composition of an exponential mechanism on fresh Poisson samples (``recursion``).
 
 The grid covers the losses that matter for the answer. Under the tilt θ that makes its mean ε the composed loss walks
 to ε by steps of mean ε/T and variance s², so with k uses to come it lies about kε/T, within a few s √(k(T − k)/T).
@@ -11,10 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import EPSILON_FLOOR, LARGEST_EPSILON, Interval, Target, certain_delta
-from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
-from affidavit.accountant.methods.sampled_recursion import Window, compose
+from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
 from affidavit.accountant.plan import Exponential, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.validate import Relation
@@ -112,9 +114,9 @@ class _Sides:
 
     @classmethod
     def of(cls, use: SampledUse, window: Window) -> _Sides:
-        x, upper, values, slopes = compose(use, window)
-        reached = (len(window.low) - 1) * use.reach[1] * (1.0 - ROUNDING)
-        return cls(tangent_profile(x, values, slopes), chord_profile(x, upper), reached)
+        uses = len(window.low) - 1
+        found = compose(((use, uses),), window)
+        return cls(found.below(), found.above(), uses * use.reach[1] * (1.0 - ROUNDING))
 
     def bracket(self, epsilon: float) -> Interval:
         certain = certain_delta(epsilon)
@@ -207,8 +209,6 @@ class SampledAdaptiveProfile:
 
     def _whole(self, use: SampledUse, *, share: float = WHOLE) -> tuple[_Sides, float]:
         """Good for all ε up to where δ is negligible; the spacing."""
-        import numpy as np
-
         near = self._estimate(use, Target(delta=1e-3 * min(self._target.delta or 1e-9, 1e-9)))
         down, up = use.reach
         left = np.arange(self._uses + 1.0)
@@ -216,7 +216,8 @@ class SampledAdaptiveProfile:
         while True:
             lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
             highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
-            window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
+            ends = np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64)
+            window = Window(spacing, *ends, slope=near.slope)
             if (work := _work(use, window)) <= WHOLE_WORK:
                 return _Sides.of(use, window), spacing
             spacing *= 1.02 * (work / WHOLE_WORK) ** (1.0 / 3.0)
@@ -228,8 +229,6 @@ class SampledAdaptiveProfile:
         return _Estimate(near.epsilon if reserve else target.epsilon or 0.0, near.slope, deviation, reserve)
 
     def _window(self, use: SampledUse, near: _Estimate, spacing: float) -> Window:
-        import numpy as np
-
         total = self._uses
         left = np.arange(total + 1.0)
         done = total - left
@@ -245,4 +244,4 @@ class SampledAdaptiveProfile:
         high = np.maximum(np.ceil(highest / spacing).astype(np.int64), low + 1)
         # H_0 has its kink at α = 1.
         low[0], high[0] = min(int(low[0]), -2), max(int(high[0]), 2)
-        return Window(spacing, low, high, near.slope)
+        return Window(spacing, low, high, slope=near.slope)
