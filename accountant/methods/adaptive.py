@@ -14,9 +14,6 @@ mechanisms with one dominating pair and loss L:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -25,30 +22,29 @@ from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
-    LARGEST_EPSILON,
     LEAST_RANGE,
     LOUD,
     LOUD_WIDTH,
     Interval,
     Profile,
     Target,
-    certain_delta,
 )
-from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
+from affidavit.accountant.methods.discrete import curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import Last
 from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
 from affidavit.accountant.methods.recursion import Window, compose, whole
 from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile, sampled_gap
-from affidavit.accountant.methods.sampled_use import Estimate, Moments, SampledUse, estimate
+from affidavit.accountant.methods.sampled_use import Moments, SampledUse, estimate
+from affidavit.accountant.methods.sides import Composed, Sides
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from affidavit.accountant.pld.curve import Curve, Direction, OneStep
+    from affidavit.accountant.pld.curve import Curve, OneStep
 
     Parts = tuple[tuple[OneStep, int], ...]
 
-__all__ = ["AdaptiveMethod", "AdaptiveProfile", "likely", "recursion_points", "typical_range"]
+__all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points", "typical_range"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS = 4e6
@@ -67,15 +63,6 @@ NOTHING = 1e-6
 """Of what may be left out elsewhere."""
 SHARE = 0.2
 """Of the tolerance, what the engine may leave open on either side."""
-
-
-def likely(scenario: Scenario, target: Target, taken: float = 1.0) -> Estimate:
-    """About where the answer lies for the exponential mechanisms alone; ``taken`` as in ``SampledUse``."""
-    uses = Counter[float]()
-    for eta, count in scenario.exponentials:
-        uses[eta] += count
-    each = ((SampledUse(eta, 1.0, "forward", taken), count) for eta, count in uses.items())
-    return estimate(each, delta=target.delta, epsilon=target.epsilon or 0.0)
 
 
 def _even(cells: float) -> int:
@@ -102,56 +89,6 @@ def _reach(fixed: Last, small: float) -> float:
     return float(losses[np.count_nonzero(values > values[-1] + small)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Composed:
-    """Mechanisms that run first, and the pair of the exponential ones, from one side."""
-
-    parts: Parts
-    is_upper: bool
-    tolerance: float
-
-    @classmethod
-    def of(cls, others: Parts, curve: Curve, *, is_upper: bool, tolerance: float) -> _Composed:
-        from affidavit.accountant.pld.curve import Direction, OneStep
-
-        def way(direction: Direction) -> Direction | None:
-            side = direction.upper if is_upper else direction.lower
-            return None if side is None else Direction(side, None if is_upper else side)
-
-        both = ((way(step.forward), way(step.backward), count) for step, count in others)
-        parts = [(OneStep(forward, backward), count) for forward, backward, count in both if forward and backward]
-        own = Direction(curve, None if is_upper else curve)
-        return cls((*parts, (OneStep(own, own), 1)), is_upper, tolerance)
-
-    def delta(self, epsilon: float) -> float:
-        """δ at ``epsilon``."""
-        from affidavit.accountant.pld.engine import delta_bracket
-
-        return delta_bracket(self.parts, epsilon=epsilon, tolerance=self.tolerance)[self.is_upper]
-
-    def epsilon(self, delta: float) -> float:
-        """ε at ``delta``."""
-        return _epsilon(self, delta) * (1.0 + (ROUNDING if self.is_upper else -ROUNDING))
-
-
-@lru_cache(maxsize=64)
-def _epsilon(composed: _Composed, delta: float) -> float:
-    from affidavit.accountant.pld.engine import epsilon_bracket
-
-    return epsilon_bracket(composed.parts, delta=delta, tolerance=composed.tolerance)[composed.is_upper]
-
-
-_Side = DiscreteProfile | _Composed
-
-
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """Both profiles of all that runs."""
-
-    lower: _Side
-    upper: _Side
-
-
 class AdaptiveProfile:
     """Both sides of the adaptive profile, refined until ``target`` is met.
 
@@ -166,7 +103,7 @@ class AdaptiveProfile:
         self._others: Parts = ()
         self._last: Last | None = None
         self._total = sum(eta * uses for eta, uses in scenario.exponentials)
-        self._estimate = likely(scenario, target, taken)
+        self._estimate = estimate(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
@@ -229,7 +166,7 @@ class AdaptiveProfile:
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
-    def _refined(self) -> _Sides:
+    def _refined(self) -> Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
         if self._others and self._window(2 * cells).points <= CHEAP:  # then the engine takes longer
@@ -250,69 +187,43 @@ class AdaptiveProfile:
             cells = _even(cells * min(most, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
-    def _recurse(self, grid: _Grid) -> _Sides:
+    def _recurse(self, grid: _Grid) -> Sides:
         apart = grid.below is not grid.above  # in between: the strategy ignores the others, which then run last
         found = compose(self._runs, grid.below, last=self._last, above=not apart)
         lower = found.below()
         upper = (compose(self._runs, grid.above, below=False) if apart else found).above()
-        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
-        if beside is not None and self._order == "fixed-first":
-            return beside
-        return _Sides(lower, upper if beside is None or self._order != "mixed" else beside.upper)
+        if not self._others or self._order == "fixed-last":
+            return Sides(lower, upper, math.inf if self._others else self._total)
+        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing))
+        return beside if self._order == "fixed-first" else Sides(lower, beside.upper)
 
-    def _beside(self, below: Curve, above: Curve) -> _Sides:
+    def _beside(self, below: Curve, above: Curve) -> Sides:
         """With what runs before the exponential mechanisms, whose curves are given."""
         share = SHARE * self._tolerance
-        lower = _Composed.of(self._others, below, is_upper=False, tolerance=share)
-        upper = _Composed.of(self._others, above, is_upper=True, tolerance=share)
-        return _Sides(lower, upper)
+        lower = Composed.of(self._others, below, is_upper=False, tolerance=share)
+        upper = Composed.of(self._others, above, is_upper=True, tolerance=share)
+        return Sides(lower, upper)
 
-    def _width(self, sides: _Sides) -> float:
+    def _width(self, sides: Sides) -> float:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
         target = self._target
         if target.delta is not None:
-            found = self._crossing(sides, target.delta, relative=LOOK * self._tolerance)
+            found = sides.epsilon(target.delta, near=self._estimate.epsilon, close=LOOK * self._tolerance)
             if found.upper - found.lower <= EPSILON_FLOOR:
                 return 0.0
         else:
-            found = self._bracket(sides, target.epsilon or 0.0)
+            found = sides.delta(target.epsilon or 0.0)
         return (found.upper - found.lower) / found.upper if 0.0 < found.upper < math.inf else 0.0
-
-    @staticmethod
-    def _bracket(sides: _Sides, epsilon: float) -> Interval:
-        lower, upper = sides.lower.delta(epsilon), sides.upper.delta(epsilon)
-        certain = certain_delta(epsilon)
-        return Interval(max(certain, lower * (1.0 - ROUNDING)), max(certain, min(1.0, upper * (1.0 + ROUNDING))))
-
-    def _crossing(self, sides: _Sides, delta: float, *, relative: float = 1e-10) -> Interval:
-        """Where each side falls to ``delta``: each end is safe by itself."""
-        from affidavit.accountant.pld.inverse import inverse
-
-        def root(side: _Side, which: int) -> float:
-            if isinstance(side, _Composed):
-                return side.epsilon(delta)
-
-            def both(epsilon: float) -> tuple[float, float]:
-                value = side.delta(epsilon)
-                return value * (1.0 - ROUNDING), value * (1.0 + ROUNDING)
-
-            near = max(self._estimate.epsilon, 1e-9)
-            return inverse(both, delta, furthest=LARGEST_EPSILON, near=near, close=relative)[which]
-
-        upper = root(sides.upper, 1)
-        return Interval(min(root(sides.lower, 0), upper), upper)
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at ``epsilon``."""
-        return self._bracket(self._sides, epsilon)
+        return self._sides.delta(epsilon)
 
     def epsilon(self, delta: float) -> Interval:
-        """Both sides by bisection, each safe."""
-        found = self._crossing(self._sides, delta)
-        if not self._others:
-            upper = min(found.upper, self._total * (1.0 + 1e-15))
-            found = Interval(min(found.lower, upper), upper)
-        return found
+        """Both sides at ``delta``."""
+        found = self._sides.epsilon(delta, near=self._estimate.epsilon)
+        upper = min(found.upper, self._sides.most * (1.0 + 1e-15))
+        return Interval(min(found.lower, upper), upper)
 
 
 class AdaptiveMethod:

@@ -9,6 +9,7 @@ probabilities and the powers of m are each at most what they are at one of its e
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -181,7 +182,11 @@ def estimate(uses: Iterable[tuple[SampledUse, int]], *, delta: float | None, eps
     from scipy.special import erfcx
 
     theta = np.geomspace(1e-6, 1e6, 400)
-    log_moment, mean, variance = np.sum([[n * part for part in use.moments(theta)] for use, n in uses], axis=0)
+    each = Counter[SampledUse]()
+    for use, count in uses:
+        each[use] += count
+    moments = [[count * part for part in use.moments(theta)] for use, count in each.items()]
+    log_moment, mean, variance = np.sum(moments, axis=0)
     above = epsilon - mean
     if delta is not None:
         s = np.sqrt(np.maximum(variance, 1e-300) / 2.0)

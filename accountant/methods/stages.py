@@ -98,11 +98,10 @@ def above(sample: Sample, uses: int, small: float, tilt: float, share: float) ->
 def _sides(sample: Sample, uses: int, small: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if sample.rate < 1.0:
-        return SampledAdaptiveProfile(sample, uses, Target(delta=small)).curves(SPACING)
-    # The family is closed under exchanging P and Q.
-    use = sample.ways[0]
-    block = compose(((use, uses),), window(use, uses, small), below=False).above()
-    return [(use, block, use.eta / CELLS)]
+        windows = SampledAdaptiveProfile(sample, uses, Target(delta=small)).windows(SPACING)
+    else:
+        windows = [(use, window(use, uses, small)) for use in sample.ways]
+    return [(use, compose(((use, uses),), each, below=False).above(), each.spacing) for use, each in windows]
 
 
 def _step(curves: list[Curve]) -> OneStep:
