@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 STRIDE = 8
-"""Cuts that are tried everywhere: each so many."""
+"""Cuts that are tried everywhere on samples: each so many."""
 ON_LATTICE, ALIGNED = 1e-11, 1e-14
 """An argument this near to a lattice point, in cells, is on it: the rounding charged to both sides covers it. Without a
 sample both are known better: so near, in units of the range."""
@@ -48,8 +48,8 @@ class Cuts:
     """Points further than the last that is asked for at which a function must be known."""
 
     def best(self, lines: Array, near: Indices | None = None) -> Indices:
-        """A good cut at each point but the margins: of those ``near`` some, else of all, where that is fast; else the
-        best of every ``STRIDE``-th one, then of its neighbours.
+        """A good cut at each point but the margins: of those ``near`` some, else the best of all; on samples of every
+        ``STRIDE``-th one, then of its neighbours.
         """
         at = np.arange(lines.shape[1] - 2 * self.margin)
         last = len(self.times) - 1
@@ -60,7 +60,7 @@ class Cuts:
             np.copyto(best, cut, where=here > value)
             np.maximum(value, here, out=value)
 
-        stride = 1 if self.moved is None else STRIDE
+        stride = STRIDE if self.use.rate < 1.0 else 1
         if near is None:
             for cut in range(0, last + 1, stride):
                 offer(cut)

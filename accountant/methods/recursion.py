@@ -63,7 +63,8 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 OFTEN, MOST_USES_BETWEEN = 8, 64
-"""The best t is looked for anew after a share of the uses since the range has changed, and after so many at least."""
+"""The best t is looked for anew after a share of the uses since the range has changed, and after so many at least; from
+scratch only that often at first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +145,7 @@ class Curves(NamedTuple):
 
 @lru_cache(maxsize=16)
 def compose(runs: Runs, window: Window, *, last: Last | None = None, above: bool = True, below: bool = True) -> Curves:
-    """``runs`` in order, then ``last``; a side that is not wanted may say nothing."""
+    """``runs`` in order, then ``last``; a side that is not wanted says nothing."""
     h, low, high = window.spacing, window.low.tolist(), window.high.tolist()
     x = _points(low[0], high[0] + 1, h)
     follow = below or any(use.rate < 1.0 for use, _ in runs)  # pieces follow the strategy
@@ -155,12 +156,12 @@ def compose(runs: Runs, window: Window, *, last: Last | None = None, above: bool
         lines = np.stack((last.lower(x), last.lower_slope(x))) if follow else lines
     choice = looked = np.zeros(0, dtype=np.int64)
     k = looked_at = looked_low = 0
-    size = looked_size = 0.0  # Σ η² of what is behind
+    size = looked_size = 0.0  # Σ η² of the losses behind
     behind = np.zeros(len(RATES))  # its moments
     for use, uses in reversed(runs):
         one, logs = _one_more(use, h, window.slope), use.log_moments()
         for since in range(uses):
-            k, size = k + 1, size + use.eta * use.eta
+            k, size = k + 1, size + use.taken * use.eta**2
             if k == 1 and last is None and use.rate == 1.0:
                 lines = _first(use, _points(low[1], high[1] + 1, h))
                 upper = lines[:1]
@@ -173,8 +174,9 @@ def compose(runs: Runs, window: Window, *, last: Last | None = None, above: bool
                 if since < OFTEN:
                     choice = one.cuts.best(old)
                 else:
-                    # The best t depends on x and k by about x over what is behind.
-                    same = (np.arange(low[k], high[k] + 1) * (looked_size / size)).astype(np.int64) - looked_low
+                    # The best t depends on x and k by about x over what is behind, which is one loss at least.
+                    shrink = max(looked_size, use.eta**2) / max(size, use.eta**2)
+                    same = (np.arange(low[k], high[k] + 1) * shrink).astype(np.int64) - looked_low
                     choice = looked[same.clip(0, len(looked) - 1)]
                     choice = one.cuts.best(old, choice) if fresh else choice
                 if fresh:
@@ -185,6 +187,8 @@ def compose(runs: Runs, window: Window, *, last: Last | None = None, above: bool
                 upper = one.upper(place.of_values(upper, moments)[0], first, choice)[None]
         behind = behind + uses * logs
     first = low[-1]
+    if not above:
+        upper = np.ones((1, high[-1] - first + 1))
     if window.mirrored:
         first = -high[-1]
         place = _Place(low[-1], first, 2 * high[-1] + 1, h, mirrored=True)
