@@ -40,9 +40,8 @@ from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from affidavit.accountant.pld.curve import Curve, OneStep
-
-    Parts = tuple[tuple[OneStep, int], ...]
+    from affidavit.accountant.methods.pair_profiles import Parts
+    from affidavit.accountant.pld.curve import Curve
 
 __all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points", "typical_range"]
 
