@@ -29,7 +29,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
-__all__ = ["NONE", "UNBOUNDED", "Facts", "Loss", "Renyi", "facts"]
+__all__ = ["NONE", "UNBOUNDED", "Facts", "Loss", "Renyi", "bounded_range", "facts"]
 
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
@@ -90,7 +90,7 @@ def facts(leaf: Leaf) -> Facts:
             return _stated(epsilon, delta, {"epsilon": 1, "delta": 1})
         case Exponential(range=eta):
             rho, largest = eta * eta / 8.0, (Fraction(eta), Fraction(eta))
-            return Facts(rho, {"range": 1}, rho, rho, (eta, 0.0), largest, partial(_bounded_range, eta=eta))
+            return Facts(rho, {"range": 1}, rho, rho, (eta, 0.0), largest, partial(bounded_range, eta=eta))
     raise TypeError(type(leaf).__name__)
 
 
@@ -136,7 +136,7 @@ def _laplace(order: float, *, epsilon: float) -> float:
     return min(epsilon, (over * epsilon + math.log(order / (2.0 * order - 1.0)) + math.exp(-30.0)) / over * ROUNDING)
 
 
-def _bounded_range(order: float, *, eta: float) -> float:
+def bounded_range(order: float, eta: float) -> float:
     """The largest divergence over losses t, t − η; the maximising t is a stationary point in closed form."""
     zcdp = order * eta * eta / 8.0
     if eta < 1e-3:

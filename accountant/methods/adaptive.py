@@ -1,6 +1,6 @@
 """Exact adaptive composition of exponential mechanisms, alone or beside others.
 
-The recursion and its proof are in ``recursion``; on Poisson samples, alone, in ``sampled_recursion``. Beside it,
+The recursion and its proof are in ``recursion``. Beside it,
 mechanisms with one dominating pair and loss L:
 
 - run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})]. H_T is the curve of a pair (convex in α,
@@ -14,39 +14,36 @@ mechanisms with one dominating pair and loss L:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
 
 from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
-    LARGEST_EPSILON,
     LEAST_RANGE,
     LOUD,
     LOUD_WIDTH,
     Interval,
     Profile,
     Target,
-    certain_delta,
 )
-from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
+from affidavit.accountant.methods.discrete import curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import Last
 from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
-from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
+from affidavit.accountant.methods.recursion import Window, compose, whole
 from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile, sampled_gap
-from affidavit.accountant.methods.sampled_use import Estimate, MomentProfile, SampledUse, estimate
+from affidavit.accountant.methods.sampled_use import Moments, SampledUse, estimate
+from affidavit.accountant.methods.sides import Composed, Sides
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from affidavit.accountant.pld.curve import Curve, Direction, OneStep
+    from affidavit.accountant.methods.pair_profiles import Parts
+    from affidavit.accountant.pld.curve import Curve
 
-    Parts = tuple[tuple[OneStep, int], ...]
-
-__all__ = ["AdaptiveMethod", "AdaptiveProfile", "likely", "recursion_points", "typical_range"]
+__all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points", "typical_range"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS = 4e6
@@ -67,22 +64,6 @@ SHARE = 0.2
 """Of the tolerance, what the engine may leave open on either side."""
 
 
-def tail_bound(scenario: Scenario, thin: SampledUse | None = None) -> ZcdpProfile | MomentProfile:
-    """The zCDP profile of the exponential part, for choosing where the grid ends; that of moments where it is thin."""
-    if thin is not None:
-        return MomentProfile(thin, scenario.uses)
-    return ZcdpProfile(sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials))
-
-
-def likely(scenario: Scenario, target: Target, taken: float = 1.0) -> Estimate:
-    """About where the answer lies for the exponential mechanisms alone; ``taken`` as in ``SampledUse``."""
-    uses = Counter[float]()
-    for eta, count in scenario.exponentials:
-        uses[eta] += count
-    each = ((SampledUse(eta, 1.0, "forward", taken), count) for eta, count in uses.items())
-    return estimate(each, delta=target.delta, epsilon=target.epsilon or 0.0)
-
-
 def _even(cells: float) -> int:
     """An even number of cells near ``cells``, so that t = η/2 lies on the lattice."""
     return min(MOST_CELLS, max(LEAST_CELLS, 2 * math.ceil(cells / 2.0)))
@@ -91,8 +72,8 @@ def _even(cells: float) -> int:
 class _Grid(NamedTuple):
     """Where the lower and the upper side are kept."""
 
-    below: Corridor
-    above: Corridor
+    below: Window
+    above: Window
 
     @property
     def points(self) -> int:
@@ -102,61 +83,9 @@ class _Grid(NamedTuple):
 
 def _reach(fixed: Last, small: float) -> float:
     """The loss beyond which δ hardly falls any more. On the other side it is 1 − α from there on: P and Q exchanged."""
-    import numpy as np
-
     losses = np.geomspace(LEAST_REACH, FURTHEST, REACHES)
     values = fixed.lower(losses)
     return float(losses[np.count_nonzero(values > values[-1] + small)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Composed:
-    """Mechanisms that run first, and the pair of the exponential ones, from one side."""
-
-    parts: Parts
-    is_upper: bool
-    tolerance: float
-
-    @classmethod
-    def of(cls, others: Parts, curve: Curve, *, is_upper: bool, tolerance: float) -> _Composed:
-        from affidavit.accountant.pld.curve import Direction, OneStep
-
-        def way(direction: Direction) -> Direction | None:
-            side = direction.upper if is_upper else direction.lower
-            return None if side is None else Direction(side, None if is_upper else side)
-
-        both = ((way(step.forward), way(step.backward), count) for step, count in others)
-        parts = [(OneStep(forward, backward), count) for forward, backward, count in both if forward and backward]
-        own = Direction(curve, None if is_upper else curve)
-        return cls((*parts, (OneStep(own, own), 1)), is_upper, tolerance)
-
-    def delta(self, epsilon: float) -> float:
-        """δ at ``epsilon``."""
-        from affidavit.accountant.pld.engine import delta_bracket
-
-        return delta_bracket(self.parts, epsilon=epsilon, tolerance=self.tolerance)[self.is_upper]
-
-    def epsilon(self, delta: float) -> float:
-        """ε at ``delta``."""
-        return _epsilon(self, delta) * (1.0 + (ROUNDING if self.is_upper else -ROUNDING))
-
-
-@lru_cache(maxsize=64)
-def _epsilon(composed: _Composed, delta: float) -> float:
-    from affidavit.accountant.pld.engine import epsilon_bracket
-
-    return epsilon_bracket(composed.parts, delta=delta, tolerance=composed.tolerance)[composed.is_upper]
-
-
-_Side = DiscreteProfile | _Composed
-
-
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """Both profiles of all that runs."""
-
-    lower: _Side
-    upper: _Side
 
 
 class AdaptiveProfile:
@@ -167,14 +96,13 @@ class AdaptiveProfile:
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target, *, taken: float = 1.0) -> None:
         self._scenario = scenario
-        self._runs = scenario.exponentials
+        self._runs = tuple((SampledUse(eta, 1.0, "forward", taken), uses) for eta, uses in scenario.exponentials)
         self._order = scenario.order
         self._target = target
         self._others: Parts = ()
         self._last: Last | None = None
-        self._total = sum(eta * uses for eta, uses in self._runs)
-        self._estimate = likely(scenario, target, taken)
-        self._thin = SampledUse(self._runs[0][0], 1.0, "forward", taken) if taken < 1.0 else None
+        self._total = sum(eta * uses for eta, uses in scenario.exponentials)
+        self._estimate = estimate(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
@@ -188,7 +116,8 @@ class AdaptiveProfile:
             from affidavit.accountant.pld.bounded_range import BoundedRange
 
             # The envelope of one use is reached by what has seen all else.
-            self._sides = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
+            envelope = BoundedRange(self._total)
+            self._sides = self._beside(envelope, envelope)
         else:
             self._sides = self._refined()
 
@@ -198,34 +127,34 @@ class AdaptiveProfile:
         What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
         runs after them reaches as far as its own profile, and they from there.
         """
-        target, tail = self._target, tail_bound(self._scenario, self._thin)
+        target, tail = self._target, Moments.of(self._runs)
         if target.delta is not None:
             small = max(target.delta, 1e-290) * 1e-3
         else:
-            small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
-        width = tail.epsilon(small).upper
+            small = max(tail.delta(max(0.0, target.epsilon or 0.0)), 1e-280) * 1e-6
+        width = tail.epsilon(small)
         spacing = self._spacing(cells)
-        below = above = whole(self._runs, spacing, width=width, bounded=True, thin=self._thin)
+        below = above = whole(self._runs, spacing, width=width, mirrored=True)
         if self._last is not None:
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
             width = _reach(self._last, small * NOTHING) + min(width, self._total) + back
             steps = 1 + sum(uses for _, uses in self._runs)
             width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
-            below = whole(self._runs, spacing, width=width, bounded=False)
+            below = whole(self._runs, spacing, width=width, mirrored=False)
             above = below if self._order == "fixed-last" else above
         return _Grid(below, above)
 
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
         cost: dict[float, float] = {}
-        for eta, uses in self._runs:
+        for eta, uses in self._scenario.exponentials:
             cost[eta] = cost.get(eta, 0.0) + eta * eta * uses
         common, typical = max(cost, key=lambda eta: cost[eta]), typical_range(self._scenario)
         return common / (2 * math.ceil(cells * common / typical / 2.0 - 1e-6))
 
     def _first_cells(self) -> int:
         """The cells a range that should do: see ``WIDTH``; ρ moves ε by (ε + ρ)/2 a unit of ln ρ."""
-        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._runs)
+        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._scenario.exponentials)
         target, epsilon = self._target, self._estimate.epsilon
         effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
         if self._others:
@@ -236,7 +165,7 @@ class AdaptiveProfile:
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
-    def _refined(self) -> _Sides:
+    def _refined(self) -> Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
         if self._others and self._window(2 * cells).points <= CHEAP:  # then the engine takes longer
@@ -257,67 +186,43 @@ class AdaptiveProfile:
             cells = _even(cells * min(most, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
-    def _recurse(self, grid: _Grid) -> _Sides:
-        lower = lower_profile(self._runs, grid.below, last=self._last)
-        upper = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
-        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
-        if beside is not None and self._order == "fixed-first":
-            return beside
-        return _Sides(lower, upper if beside is None or self._order != "mixed" else beside.upper)
+    def _recurse(self, grid: _Grid) -> Sides:
+        apart = grid.below is not grid.above  # in between: the strategy ignores the others, which then run last
+        found = compose(self._runs, grid.below, last=self._last, above=not apart)
+        lower = found.below()
+        upper = (compose(self._runs, grid.above, below=False) if apart else found).above()
+        if not self._others or self._order == "fixed-last":
+            return Sides(lower, upper, math.inf if self._others else self._total)
+        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing))
+        return beside if self._order == "fixed-first" else Sides(lower, beside.upper)
 
-    def _beside(self, below: Curve, above: Curve) -> _Sides:
+    def _beside(self, below: Curve, above: Curve) -> Sides:
         """With what runs before the exponential mechanisms, whose curves are given."""
         share = SHARE * self._tolerance
-        lower = _Composed.of(self._others, below, is_upper=False, tolerance=share)
-        upper = _Composed.of(self._others, above, is_upper=True, tolerance=share)
-        return _Sides(lower, upper)
+        lower = Composed.of(self._others, below, is_upper=False, tolerance=share)
+        upper = Composed.of(self._others, above, is_upper=True, tolerance=share)
+        return Sides(lower, upper)
 
-    def _width(self, sides: _Sides) -> float:
+    def _width(self, sides: Sides) -> float:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
         target = self._target
         if target.delta is not None:
-            found = self._crossing(sides, target.delta, relative=LOOK * self._tolerance)
+            found = sides.epsilon(target.delta, near=self._estimate.epsilon, close=LOOK * self._tolerance)
             if found.upper - found.lower <= EPSILON_FLOOR:
                 return 0.0
         else:
-            found = self._bracket(sides, target.epsilon or 0.0)
+            found = sides.delta(target.epsilon or 0.0)
         return (found.upper - found.lower) / found.upper if 0.0 < found.upper < math.inf else 0.0
-
-    @staticmethod
-    def _bracket(sides: _Sides, epsilon: float) -> Interval:
-        lower, upper = sides.lower.delta(epsilon), sides.upper.delta(epsilon)
-        certain = certain_delta(epsilon)
-        return Interval(max(certain, lower * (1.0 - ROUNDING)), max(certain, min(1.0, upper * (1.0 + ROUNDING))))
-
-    def _crossing(self, sides: _Sides, delta: float, *, relative: float = 1e-10) -> Interval:
-        """Where each side falls to ``delta``: each end is safe by itself."""
-        from affidavit.accountant.pld.inverse import inverse
-
-        def root(side: _Side, which: int) -> float:
-            if isinstance(side, _Composed):
-                return side.epsilon(delta)
-
-            def both(epsilon: float) -> tuple[float, float]:
-                value = side.delta(epsilon)
-                return value * (1.0 - ROUNDING), value * (1.0 + ROUNDING)
-
-            near = max(self._estimate.epsilon, 1e-9)
-            return inverse(both, delta, furthest=LARGEST_EPSILON, near=near, close=relative)[which]
-
-        upper = root(sides.upper, 1)
-        return Interval(min(root(sides.lower, 0), upper), upper)
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at ``epsilon``."""
-        return self._bracket(self._sides, epsilon)
+        return self._sides.delta(epsilon)
 
     def epsilon(self, delta: float) -> Interval:
-        """Both sides by bisection, each safe."""
-        found = self._crossing(self._sides, delta)
-        if not self._others:
-            upper = min(found.upper, self._total * (1.0 + 1e-15))
-            found = Interval(min(found.lower, upper), upper)
-        return found
+        """Both sides at ``delta``."""
+        found = self._sides.epsilon(delta, near=self._estimate.epsilon)
+        upper = min(found.upper, self._sides.most * (1.0 + 1e-15))
+        return Interval(min(found.lower, upper), upper)
 
 
 class AdaptiveMethod:
@@ -378,7 +283,7 @@ def recursion_points(scenario: Scenario) -> float:
     uses = sum(count for _, count in scenario.exponentials)
     squares = sum(eta * eta * count for eta, count in scenario.exponentials)
     typical = typical_range(scenario)  # ``AdaptiveProfile`` takes its spacing from it
-    width = 2.0 * math.sqrt(squares) if not scenario.fixed else 2.0 * tail_bound(scenario).epsilon(1e-9).upper
+    width = 2.0 * (ZcdpProfile(squares / 8.0).epsilon(1e-9).upper if scenario.fixed else math.sqrt(squares))
     ranges = min(width / typical, 2.0 * uses)
     if scenario.fixed and scenario.order != "fixed-first":
         beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))

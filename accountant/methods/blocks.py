@@ -1,11 +1,11 @@
 r"""Very many uses of exponential mechanisms: a block, then one law for each use more, composed numerically.
 
-The recursions (``recursion``, ``sampled_recursion``) are exact and take time in proportion to T^{3/2}. The last uses
-are a block. The recursion gives the largest hockey-stick curve H of a block, whatever came before it; such a curve is
-that of a pair (convex in α, H(0) = 1, H >= 1 − α), which dominates the block, and dominating pairs compose (Zhu, Dong
-and Wang 2022, theorem 10). H is kept as chords between lattice points, finitely many losses, so its composition is
-exact on the same lattice. The strategy may differ at each α, which adds about half a use a block. So all uses before
-the last block are charged by one law each, which is valid above what it leaves (``one_law``).
+The recursion (``recursion``) is exact and takes time in proportion to T^{3/2}. The last uses are a block. It gives the
+largest hockey-stick curve H of a block, whatever came before it; such a curve is that of a pair (convex in α, H(0) = 1,
+H >= 1 − α), which dominates the block, and dominating pairs compose (Zhu, Dong and Wang 2022, theorem 10). H is kept as
+chords between lattice points, finitely many losses, so its composition is exact on the same lattice. The strategy may
+differ at each α, which adds about half a use a block. So all uses before the last block are charged by one law each,
+which is valid above what it leaves (``one_law``).
 
 Mechanisms beside them that have a dominating pair may be taken to run first, which never costs less
 (docs/theory/exponential.md), so no block is interrupted. Nor does the order of unlike ranges matter here: if V(a, b) is
@@ -30,7 +30,7 @@ from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_poin
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import curve_below
 from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
-from affidavit.accountant.methods.recursion import lower_profile
+from affidavit.accountant.methods.recursion import compose
 from affidavit.accountant.methods.sampled_adaptive import Sample
 from affidavit.accountant.methods.sampled_use import SampledUse, estimate
 from affidavit.accountant.methods.stages import BLOCK, LARGEST_RANGE, Above, above, window
@@ -107,7 +107,7 @@ class BlocksProfile:
         self.attained = all(step.tight for step, _ in self._others)
         alone = len(kinds) == 1 and not samples and (not rest or scenario.order == "fixed-first")
         last = min(kinds[0].uses, ADAPTED) if alone else 0
-        adapted = [(_adapted(kinds[0].sample, last, small), 1)] if last else []
+        adapted = [(_adapted(kinds[0].sample.ways[0], last, small), 1)] if last else []
         if not samples and not last and own <= LOUD:
             choices = (*choices, [0.5] * len(kinds))
         beside = [*adapted, *((step.reached, count) for step, count in self._others)]
@@ -239,10 +239,9 @@ def _smallest(scenario: Scenario, target: Target) -> float:
 
 
 @lru_cache(maxsize=32)
-def _adapted(sample: Sample, uses: int, small: float) -> OneStep:
+def _adapted(use: SampledUse, uses: int, small: float) -> OneStep:
     """The recursion's strategy."""
     from affidavit.accountant.pld.curve import OneStep
 
-    return OneStep.attained(
-        curve_below(lower_profile(((sample.eta, uses),), window(sample, uses, small))), symmetric=True
-    )
+    found = compose(((use, uses),), window(use, uses, small), above=False)
+    return OneStep.attained(curve_below(found.below()), symmetric=True)

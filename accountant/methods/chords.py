@@ -26,10 +26,10 @@ objective for *all* t, whatever f is. (A cell looked at where it has no peak doe
 value is one of F, the bonus being a share R too large at most.)
 
 Rounding, in units of 2^-53 E/(E − 1) f(α/E), the largest value met. The walk crosses 2M + 3 cells at most. In each, F
-is off by 12 units for the rounding of a, b and the values between lattice points or beyond the corridor, and by 32 for
+is off by 12 units for the rounding of a, b and the values between lattice points or beyond the window, and by 32 for
 ``NOISE``: where f is straight but for its rounding, a and b count as 0, and the cell falls if left of α = 1 and rises
 if right of it. On which side of 1 and R² is ρ is decided by a logarithm, 4 + 4η units. The values themselves: 8 units
-for F(1), 3 (R + 1) R² for the peak. ``slack`` is the sum.
+for F(1), 3 (R + 1) R² for the peak. ``rounding`` is the sum.
 """
 
 from __future__ import annotations
@@ -42,15 +42,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Use", "prepare"]
+__all__ = ["Chords", "prepare"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 ALIGNED = 1e-14
 """A range this near, relatively, to a multiple of h is taken as one; the rounding charged to both sides covers it."""
-LOOKED_AT_ONCE = 1 << 21
-"""Values at breakpoints that are held at once where the best one is looked for."""
 NOISE = 2.0**-49
 """Second differences below this share of f are rounding."""
 TINY = 1e-300
@@ -96,24 +94,20 @@ class Peaks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class Chords:
     """One range on one lattice.
 
-    H is given at lattice points and, if the range is no multiple of the spacing, on two more *planes* of points, which
-    lie ``inside`` nats to the right of them: θh and (1 − θ)h. Breakpoints are also listed by t, in rising order, with
-    the weight of v, and where v and Ev are found: the choices of an explicit strategy.
+    f is looked at on the lattice and, if the range is no multiple of the spacing, on two more *planes* of points, which
+    lie ``inside`` nats to the right of it: θh and (1 − θ)h.
     """
 
     spacing: float
     cells: int
     inside: tuple[float, ...]
     span: float
-    slack: float
+    rounding: float
+    """Of the bound, relatively; included in it."""
     kinds: tuple[Kind, ...]
-    times: Array
-    chance: Array
-    near: tuple[Indices, Indices]
-    far: tuple[Indices, Indices]
 
     @property
     def margin(self) -> int:
@@ -150,8 +144,9 @@ class Use:
         np.minimum(np.ceil(first, out=first), kind.reach, out=first)
         return Peaks(starts[1], drop, rise, bend, first.astype(np.intp), suspect)
 
-    def upper(self, planes: Array, zero: int) -> Array:
-        """The bound over all t at every lattice point but the margins."""
+    def upper(self, values: Array, zero: int) -> Array:
+        """The bound over all t at every lattice point but the margins; point ``zero`` is α = 1."""
+        planes = self._planes(values)
         found: Array = planes[0].copy()
         every = [self._peaks(planes, kind, zero) for kind in self.kinds]
         for kind, peaks in zip(self.kinds, every, strict=True):
@@ -175,7 +170,7 @@ class Use:
         margin, points = self.margin, len(found) - 2 * self.margin
         bound: Array = found[margin : margin + points]
         start = margin - self.cells - len(self.inside) // 2
-        bound += self.slack * planes[0, start : start + points]
+        bound += self.rounding * planes[0, start : start + points]
         return bound
 
     def _ridges(self, found: Array, every: list[Peaks]) -> None:
@@ -195,68 +190,38 @@ class Use:
                 reached = found[n : n + len(value)]
                 np.maximum(reached, value, out=reached)
 
-    def best(self, planes: Array) -> Indices:
-        """The best breakpoint at every lattice point but the margins."""
-        rows = np.arange(len(self.times))
-        length = planes.shape[1]
-        width = length - 2 * self.margin
-        found = np.empty(width, dtype=np.intp)
-        block = max(1, LOOKED_AT_ONCE // len(rows))
-        for start in range(0, width, block):
-            points = min(block, width - start)
-            windows: Array = np.ndarray((planes.size - points + 1, points), buffer=planes, strides=(8, 8))
-            at = start + self.margin
-            near, far = (windows[plane[rows] * length + (at + move[rows])] for plane, move in (self.near, self.far))
-            near -= far
-            near *= self.chance[rows, None]
-            near += far
-            found[start : start + points] = near.argmax(axis=0)
-        return found
+    def _planes(self, values: Array) -> Array:
+        """f at the lattice points, and at the two places within cells."""
+        planes = np.empty((1 + len(self.inside), len(values)))
+        planes[0] = values
+        for plane, inside in zip(planes[1:], self.inside, strict=True):
+            share = math.expm1(inside) / math.expm1(self.spacing)
+            plane[:-1] = (1.0 - share) * values[:-1] + share * values[1:]
+            plane[-1] = values[-1]
+        return planes
 
 
 @lru_cache(maxsize=1024)
-def prepare(eta: float, spacing: float) -> Use:
-    """The cells and breakpoints of range ``eta`` on a lattice."""
+def prepare(eta: float, spacing: float) -> Chords:
+    """The cells of range ``eta`` on a lattice."""
     exact = eta / spacing
     cells = round(exact)
     split = abs(exact - cells) > ALIGNED * exact
     cells = math.floor(exact) if split else cells
-    whole = np.arange(cells + 1)
     theta = eta - cells * spacing
     rest = spacing - theta
-    starts: Array = np.arange(cells + 1, dtype=np.float64) * spacing
-    kinds: tuple[Kind, ...]
-    places: tuple[float, ...] = ()
     if split:
-        times: Array = np.stack([starts, starts + theta], axis=1).ravel()
-        zero, places = np.zeros_like(whole), (theta, rest)
-        near = _interleave(zero, zero + 2), _interleave(-whole, -whole - 1)
-        far = _interleave(zero + 1, zero), _interleave(cells - whole, cells - whole)
         one, two = (Place(0, 0), Place(1, cells)), (Place(2, 0), Place(0, cells + 1))
-        kinds = (_kind(eta, spacing, two, (Place(0, 1), Place(1, cells + 1)), offset=rest, width=theta),)
+        kinds = [_kind(eta, spacing, two, (Place(0, 1), Place(1, cells + 1)), offset=rest, width=theta)]
         if cells > 0:
-            kinds = (_kind(eta, spacing, one, two, offset=0.0, width=rest), *kinds)
+            kinds.insert(0, _kind(eta, spacing, one, two, offset=0.0, width=rest))
     else:
-        times = starts
-        near, far = (np.zeros_like(whole), -whole), (np.zeros_like(whole), cells - whole)
         ends = (Place(0, 0), Place(0, cells)), (Place(0, 1), Place(0, cells + 1))
-        kinds = (_kind(eta, spacing, *ends, offset=0.0, width=spacing),)
-    times[-1] = eta
-    span = math.expm1(eta)
-    ratio = math.exp(spacing)
+        kinds = [_kind(eta, spacing, *ends, offset=0.0, width=spacing)]
+    span, ratio = math.expm1(eta), math.exp(spacing)
     units = (2 * cells + 3) * (48.0 + 4.0 * eta) + 8.0 + 3.0 * (ratio + 1.0) * ratio * ratio
-    return Use(
-        spacing,
-        cells,
-        places,
-        span,
-        2.0**-53 * (1.0 + 1.0 / span) * units,
-        kinds,
-        times,
-        np.exp(times) * np.expm1(eta - times) / span,
-        near,
-        far,
-    )
+    rounding = 2.0**-53 * (1.0 + 1.0 / span) * units
+    return Chords(spacing, cells, (theta, rest) if split else (), span, rounding, tuple(kinds))
 
 
 def _kind(
@@ -267,7 +232,3 @@ def _kind(
     inside = np.arange(-1, reach + 1) > 0
     chance = np.where(inside, np.exp(t) * np.expm1(eta - t) / math.expm1(eta), 1.0)
     return Kind(starts, ends, math.exp(width), offset, reach, np.where(inside, np.exp(t), 0.0), chance)
-
-
-def _interleave(even: Indices, odd: Indices) -> Indices:
-    return np.stack([even, odd], axis=1).ravel()

@@ -1,6 +1,6 @@
 r"""One law above each of very many uses of an exponential mechanism, on fresh Poisson samples or not.
 
-Let M take a function G of α to what one more use makes of it (``sampled_recursion``; a rate of 1 is no sample): the
+Let M take a function G of α to what one more use makes of it (``recursion``; a rate of 1 is no sample): the
 largest E_Q[m G(α/m)], or E_Q[G(αm)], over the worst pairs. M is monotone, commutes with a change of α's unit, keeps
 constants, and M(G + G′) <= MG + MG′. So for a law w of losses, w∗G(α) = Σ w_i G(α e^{−l_i}), M(w∗G) <= w∗MG.
 
@@ -30,23 +30,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from affidavit.accountant.least_cost import cheapest_shares
-from affidavit.accountant.methods.chords import prepare
-from affidavit.accountant.methods.recursion import planes_of
-from affidavit.accountant.methods.sampled_recursion import OneMore
+from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.recursion import OneMore
 from affidavit.accountant.methods.sampled_use import SampledUse
 
-if TYPE_CHECKING:
-    from numpy import float64, intp
-    from numpy.typing import NDArray
-
-    from affidavit.accountant.methods.discrete import DiscreteProfile
-
-    Array = NDArray[float64]
-
 __all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_of"]
+
+Array = NDArray[np.float64]
 
 FINE = 32
 """Lattice points to the deviation of one use."""
@@ -76,15 +72,11 @@ class Law:
 
     def losses(self) -> Array:
         """In nats."""
-        import numpy as np
-
         losses: Array = np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.spacing
         return losses
 
     def trimmed(self, small: float) -> Law:
         """The last mass of ``small`` to +∞, the first up to the least loss that is kept: a law above."""
-        import numpy as np
-
         above = np.cumsum(self.masses[::-1])[::-1]
         last = int(np.count_nonzero(above > small))
         below = np.cumsum(self.masses)
@@ -114,10 +106,7 @@ class Bound(NamedTuple):
 
 def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, small: float) -> Start:
     """A block, whose losses lie on a lattice; mass of about ``small`` goes to +∞."""
-    import numpy as np
-
-    u = math.exp(0.5 * use.eta)
-    chance, near, far = (float(part[0]) for part in use.pair(np.array([u])))
+    chance, near, far = (float(part[0]) for part in use.pair(np.array([0.5 * use.eta])))
     parts = max(1, round(spacing * FINE / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
     law = _on_lattice(block, spacing)
     masses = np.zeros((len(law.masses) - 1) * parts + 1)
@@ -141,29 +130,30 @@ def longer(start: Start, law: Law, uses: int, small: float) -> Start:
 
 def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     """w, ρ and c for each use more after ``start``: w of least moment at ``tilt``, about −d ln δ/dε at the answer."""
-    import numpy as np
-
     law, h = start.law, start.law.spacing
     centre = int(np.argmax(law.masses))
     deviation = math.sqrt(float(law.masses @ (law.losses() - law.losses()[centre]) ** 2))
     one = OneMore(use, h, slope=REACH / deviation)
-    margin = one.margin
+    cuts, margin = one.cuts, one.cuts.margin
     low, points = law.first - margin, len(law.masses) + 2 * margin
     lines = _continued(start, low - margin, points + 2 * margin)
-    upper, rounding, noise = _once_more(use, one, lines, low)
-    alone = Law(h, *one.law(one.best(lines, centre + margin)), 0.0)
+    # Without a sample the bound is not about a choice; all its rounding is such as to hide a use's effect.
+    found_best = cuts.best(lines) if use.rate < 1.0 else np.empty(0, dtype=np.int64)
+    noise = one.rounding if use.rate == 1.0 else 0.0
+    upper = one.upper(lines[0], low - margin, found_best)
+    alone = Law(h, *cuts.law(cuts.best_at(lines, centre + margin)), 0.0)
     none = lines[0, margin:-margin]
     once = _applied(alone, start, low, points)
-    slack = 2.0 * (start.error + rounding + noise + 1e3 * UNIT)
+    slack = 2.0 * (start.error + one.rounding + 1e3 * UNIT)
     far = none <= FAR * law.infinite
     gain = _applied(_sum(alone, alone), start, low, points) - once
     kept = np.flatnonzero((gain > max(NEGLIGIBLE, NOISES * noise) * none) & ~far)
     mixed = alone
     if len(kept):
-        cuts = {one.best(lines, int(place)) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
-        cuts.update(np.linspace(0, one.last, CUTS + 2)[1:-1].astype(int).tolist())
-        cuts.add(one.nearest(math.exp(use.best_share(tilt) * use.eta)))
-        single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
+        chosen = {cuts.best_at(lines, int(place)) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        chosen.update(np.linspace(0, len(cuts.times) - 1, CUTS + 2)[1:-1].astype(int).tolist())
+        chosen.add(int(np.abs(cuts.times - use.best_share(tilt) * use.eta).argmin()))
+        single = [Law(h, *cuts.law(cut), 0.0) for cut in sorted(chosen)]
         tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
         many = alone
         for _ in range(MOST_TIMES - 1):
@@ -189,21 +179,7 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     return Bound(mixed, growth, constant)
 
 
-def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[Array, float, float]:
-    """At or above MF at the points from ``low`` on, what rounding may be of its terms, and what it has added to it."""
-    if use.rate < 1.0:
-        return one.upper(lines), one.rounding, 0.0
-    # Not on a sample, the chords of all t at once: they are off by a thousandth of what the pieces may be.
-    chords = prepare(use.eta, one.spacing)
-    beyond = one.margin - chords.margin
-    above = chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low)
-    none = lines[0, one.margin : one.margin + len(above)]
-    return use.taken * above + (1.0 - use.taken) * none, 0.0, chords.slack
-
-
 def _at_random(laws: list[Law], shares: Array) -> Law:
-    import numpy as np
-
     lowest, highest = min(law.first for law in laws), max(law.first + len(law.masses) for law in laws)
     masses = np.zeros(highest - lowest)
     for law, share in zip(laws, shares, strict=True):
@@ -212,8 +188,6 @@ def _at_random(laws: list[Law], shares: Array) -> Law:
 
 
 def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:
-    import numpy as np
-
     places = np.round(block.losses / spacing).astype(np.int64)
     masses = np.zeros(int(places[-1] - places[0]) + 1)
     np.add.at(masses, places - places[0], block.masses)
@@ -222,16 +196,12 @@ def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:
 
 
 def _sum(one: Law, other: Law) -> Law:
-    import numpy as np
-
     masses = np.convolve(one.masses, other.masses)
     return Law(one.spacing, one.first + other.first, masses, one.infinite + other.infinite)
 
 
 def _normal(spacing: float, deviation: float) -> Law:
     """P-masses as of a normal loss of mean half its variance, on the lattice; Q's are its mirror."""
-    import numpy as np
-
     most = math.ceil(REACH * deviation / spacing)
     x = np.arange(-most, most + 1) * spacing
     masses = np.exp(-0.5 * (x / deviation) ** 2 + 0.5 * x)
@@ -240,8 +210,6 @@ def _normal(spacing: float, deviation: float) -> Law:
 
 def _curve(law: Law) -> tuple[Array, Array, float]:
     """Values and slopes at the law's places, and the relative error of the values: sums of positive terms."""
-    import numpy as np
-
     shrink, share = math.exp(-law.spacing), -math.expm1(-law.spacing)
     above = np.append(np.cumsum(law.masses[:0:-1])[::-1], 0.0)
     found = np.array(list(accumulate((share * above[::-1]).tolist(), lambda sum_, term: shrink * sum_ + term)))[::-1]
@@ -250,8 +218,6 @@ def _curve(law: Law) -> tuple[Array, Array, float]:
 
 def _continued(start: Start, low: int, points: int) -> Array:
     """Values and slopes on ``points`` points from ``low``: straight in α on the left, constant on the right."""
-    import numpy as np
-
     law = start.law
     result = np.zeros((2, points))
     before, inside = law.first - low, len(law.masses)
@@ -263,10 +229,8 @@ def _continued(start: Start, low: int, points: int) -> Array:
     return result
 
 
-def _applied_at(law: Law, start: Start, places: NDArray[intp]) -> Array:
+def _applied_at(law: Law, start: Start, places: NDArray[np.intp]) -> Array:
     """w∗F at some places."""
-    import numpy as np
-
     own = start.law
     kept = np.flatnonzero(law.masses)
     at = places[None, :] - (law.first + kept)[:, None]
@@ -280,8 +244,6 @@ def _applied_at(law: Law, start: Start, places: NDArray[intp]) -> Array:
 
 def _applied(law: Law, start: Start, low: int, points: int) -> Array:
     """w∗F on ``points`` points from ``low``: a sum of positive terms."""
-    import numpy as np
-
     last = law.first + len(law.masses) - 1
     values = _continued(start, low - last, points + last - law.first)[0]
     result = np.zeros(points)

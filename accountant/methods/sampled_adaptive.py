@@ -1,4 +1,4 @@
-"""Exact adaptive composition of an exponential mechanism on fresh Poisson samples (``sampled_recursion``).
+"""Exact adaptive composition of an exponential mechanism on fresh Poisson samples (``recursion``).
 
 The grid covers the losses that matter for the answer. Under the tilt θ that makes its mean ε the composed loss walks
 to ε by steps of mean ε/T and variance s², so with k uses to come it lies about kε/T, within a few s √(k(T − k)/T).
@@ -8,14 +8,16 @@ That decides how narrow the bracket is, never whether it is valid.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import EPSILON_FLOOR, LARGEST_EPSILON, Interval, Target, certain_delta
-from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
-from affidavit.accountant.methods.sampled_recursion import Window, compose
+from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target
+from affidavit.accountant.methods.recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
+from affidavit.accountant.methods.sides import Sides
 from affidavit.accountant.plan import Exponential, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
@@ -103,36 +105,10 @@ class _Estimate(NamedTuple):
     """How far ε may be from there, relatively."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    lower: DiscreteProfile
-    upper: DiscreteProfile
-    reached: float
-    """A loss below the largest: at it the places of the lattice may be rounded to say that there is more."""
-
-    @classmethod
-    def of(cls, use: SampledUse, window: Window) -> _Sides:
-        x, upper, values, slopes = compose(use, window)
-        reached = (len(window.low) - 1) * use.reach[1] * (1.0 - ROUNDING)
-        return cls(tangent_profile(x, values, slopes), chord_profile(x, upper), reached)
-
-    def bracket(self, epsilon: float) -> Interval:
-        certain = certain_delta(epsilon)
-        lower = self.lower.delta(epsilon) * (1.0 - ROUNDING) if epsilon < self.reached else 0.0
-        upper = self.upper.delta(epsilon) * (1.0 + ROUNDING)
-        return Interval(max(certain, lower), max(certain, min(1.0, upper)))
-
-    def crossing(self, delta: float, *, start: float) -> Interval:
-        from affidavit.accountant.pld.inverse import inverse
-
-        def end(which: int) -> float:
-            def both(epsilon: float) -> tuple[float, float]:
-                side = self.bracket(epsilon)[which]
-                return side, side
-
-            return inverse(both, delta, furthest=LARGEST_EPSILON, near=start, close=ROUNDING)[which]
-
-        return Interval(end(0), end(1))
+def _recurse(use: SampledUse, window: Window) -> Sides:
+    uses = len(window.low) - 1
+    found = compose(((use, uses),), window)
+    return Sides(found.below(), found.above(), uses * use.reach[1])
 
 
 def _work(use: SampledUse, window: Window) -> float:
@@ -146,23 +122,19 @@ class SampledAdaptiveProfile:
         self._uses = uses
         self._directions = sample.ways
         self._target = target
-        self._everywhere: tuple[_Sides, ...] = ()
+        self._everywhere: tuple[Sides, ...] = ()
 
     def delta(self, epsilon: float) -> Interval:
         """Larger direction at ``epsilon``; a point of the curve, less sharp, where the target is another."""
         if epsilon == self._target.epsilon:
             return self._larger(self._target)
-        self._everywhere = self._everywhere or tuple(self._whole(use)[0] for use in self._directions)
-        lower, upper = zip(*(sides.bracket(epsilon) for sides in self._everywhere), strict=True)
+        self._everywhere = self._everywhere or tuple(_recurse(use, self._whole(use)) for use in self._directions)
+        lower, upper = zip(*(sides.delta(epsilon) for sides in self._everywhere), strict=True)
         return Interval(max(lower), max(upper))
 
-    def curves(self, share: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
-        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on.
-
-        ``share``: about that spacing, in deviations of one use's loss.
-        """
-        found = ((use, *self._whole(use, share=share)) for use in self._directions)
-        return [(use, sides.upper, spacing) for use, sides, spacing in found]
+    def windows(self, share: float) -> list[tuple[SampledUse, Window]]:
+        """Forward and backward, good at every ε; spaced by about ``share`` deviations of one use's loss."""
+        return [(use, self._whole(use, share=share)) for use in self._directions]
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
@@ -185,11 +157,11 @@ class SampledAdaptiveProfile:
             if (work := _work(use, window)) > MAX_WORK:
                 spacing *= (work / MAX_WORK) ** (1.0 / 3.0)
                 window = self._window(use, near, spacing)
-            sides = _Sides.of(use, window)
+            sides = _recurse(use, window)
             if target.delta is None:
-                new, floor = sides.bracket(target.epsilon or 0.0), 0.0
+                new, floor = sides.delta(target.epsilon or 0.0), 0.0
             else:
-                new, floor = sides.crossing(target.delta, start=near.epsilon), EPSILON_FLOOR
+                new, floor = sides.epsilon(target.delta, near=near.epsilon), EPSILON_FLOOR
             found = Interval(max(found.lower, new.lower), min(found.upper, new.upper))
             if found.lower > found.upper * (1.0 + CONTRADICTION):
                 raise ArithmeticError(f"the recursion's sides contradict each other: {found}")
@@ -205,10 +177,8 @@ class SampledAdaptiveProfile:
                 near = near._replace(epsilon=middle, reserve=0.6 * width / middle + RESERVE)
         return Interval(min(found), found.upper)
 
-    def _whole(self, use: SampledUse, *, share: float = WHOLE) -> tuple[_Sides, float]:
-        """Good for all ε up to where δ is negligible; the spacing."""
-        import numpy as np
-
+    def _whole(self, use: SampledUse, *, share: float = WHOLE) -> Window:
+        """Good for all ε up to where δ is negligible."""
         near = self._estimate(use, Target(delta=1e-3 * min(self._target.delta or 1e-9, 1e-9)))
         down, up = use.reach
         left = np.arange(self._uses + 1.0)
@@ -216,9 +186,10 @@ class SampledAdaptiveProfile:
         while True:
             lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
             highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
-            window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
+            ends = np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64)
+            window = Window(spacing, *ends, slope=near.slope)
             if (work := _work(use, window)) <= WHOLE_WORK:
-                return _Sides.of(use, window), spacing
+                return window
             spacing *= 1.02 * (work / WHOLE_WORK) ** (1.0 / 3.0)
 
     def _estimate(self, use: SampledUse, target: Target) -> _Estimate:
@@ -228,8 +199,6 @@ class SampledAdaptiveProfile:
         return _Estimate(near.epsilon if reserve else target.epsilon or 0.0, near.slope, deviation, reserve)
 
     def _window(self, use: SampledUse, near: _Estimate, spacing: float) -> Window:
-        import numpy as np
-
         total = self._uses
         left = np.arange(total + 1.0)
         done = total - left
@@ -245,4 +214,4 @@ class SampledAdaptiveProfile:
         high = np.maximum(np.ceil(highest / spacing).astype(np.int64), low + 1)
         # H_0 has its kink at α = 1.
         low[0], high[0] = min(int(low[0]), -2), max(int(high[0]), 2)
-        return Window(spacing, low, high, near.slope)
+        return Window(spacing, low, high, slope=near.slope)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from affidavit.accountant.methods.base import LEAST_RANGE, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above
 from affidavit.accountant.methods.one_law import Law, law_above, longer, start_of
-from affidavit.accountant.methods.recursion import Corridor, upper_profile, whole
+from affidavit.accountant.methods.recursion import Window, compose, whole
 from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile
-from affidavit.accountant.methods.sampled_use import MomentProfile, SampledUse, estimate
+from affidavit.accountant.methods.sampled_use import Moments, SampledUse, estimate
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Curve, OneStep
@@ -53,11 +53,10 @@ class Above(NamedTuple):
     constant: float = 0.0
 
 
-def window(sample: Sample, uses: int, small: float) -> Corridor:
-    """The lattice of a block."""
-    use = sample.ways[0]
-    width, thin = MomentProfile(use, uses).epsilon(small).upper, use if sample.taken < 1.0 else None
-    return whole(((sample.eta, uses),), sample.eta / CELLS, width=width, bounded=True, thin=thin)
+def window(use: SampledUse, uses: int, small: float) -> Window:
+    """The lattice of a block without a sample."""
+    runs = ((use, uses),)
+    return whole(runs, use.eta / CELLS, width=Moments.of(runs).epsilon(small), mirrored=True)
 
 
 @lru_cache(maxsize=32)
@@ -99,10 +98,10 @@ def above(sample: Sample, uses: int, small: float, tilt: float, share: float) ->
 def _sides(sample: Sample, uses: int, small: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if sample.rate < 1.0:
-        return SampledAdaptiveProfile(sample, uses, Target(delta=small)).curves(SPACING)
-    # The family is closed under exchanging P and Q.
-    block = upper_profile(((sample.eta, uses),), window(sample, uses, small))
-    return [(sample.ways[0], block, sample.eta / CELLS)]
+        windows = SampledAdaptiveProfile(sample, uses, Target(delta=small)).windows(SPACING)
+    else:
+        windows = [(use, window(use, uses, small)) for use in sample.ways]
+    return [(use, compose(((use, uses),), each, below=False).above(), each.spacing) for use, each in windows]
 
 
 def _step(curves: list[Curve]) -> OneStep:

@@ -1,4 +1,4 @@
-"""The parts of the adaptive recursion: the highest chord, the corridor, moment bounds."""
+"""The parts of the adaptive recursion: the highest chord, the cuts, the window, moment bounds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affidavit.accountant.methods.chords import Use, prepare
-from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
-from affidavit.accountant.methods.sampled_use import SampledUse, estimate
+from affidavit.accountant.methods.chords import Chords, prepare
+from affidavit.accountant.methods.cuts import cuts_of
+from affidavit.accountant.methods.recursion import compose, whole
+from affidavit.accountant.methods.sampled_use import Direction, Moments, SampledUse, estimate
 
 
 def convex(losses: np.ndarray, masses: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -19,16 +20,7 @@ def convex(losses: np.ndarray, masses: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.maximum(0.0, -np.expm1(np.minimum(x[..., None] - losses, 0.0))) @ masses
 
 
-def planes(use: Use, values: np.ndarray) -> np.ndarray:
-    """Lattice values, and the chords at the two places within cells."""
-    rows = [values]
-    for inside in use.inside:
-        share = math.expm1(inside) / math.expm1(use.spacing)
-        rows.append(np.append((1.0 - share) * values[:-1] + share * values[1:], values[-1]))
-    return np.stack(rows)
-
-
-def highest_chord(use: Use, eta: float, values: np.ndarray, *, scanned: int) -> np.ndarray:
+def highest_chord(use: Chords, eta: float, values: np.ndarray, *, scanned: int) -> np.ndarray:
     """Largest chord from v to Ev of the polyline through ``values`` at each point but the margins, v from a scan."""
     x = np.arange(len(values)) * use.spacing
     inner = slice(use.margin, len(values) - use.margin)
@@ -58,7 +50,7 @@ def test_the_upper_side_is_the_highest_chord(eta: float, cells: float, kinks: in
     use = prepare(eta, eta / cells)
     low = math.floor(-eta / use.spacing) - 12 - use.margin
     values = convex(losses, masses, (low + np.arange(24 + 2 * use.margin)) * use.spacing)
-    found = use.upper(planes(use, values), -low)
+    found = use.upper(values, -low)
     truth = highest_chord(use, eta, values, scanned=4001)
     assert np.all(found >= truth * (1.0 - 1e-13))
     bend = np.abs(np.diff(values, n=2)).max()
@@ -82,7 +74,7 @@ def test_whatever_the_values_no_chord_is_higher(
     length = 30 + 2 * use.margin
     straight = 1.0 - 0.5 * np.expm1(np.arange(length) * use.spacing) / math.expm1(length * use.spacing)
     values = np.sort(straight * (1.0 + 10.0**roughness * rng.uniform(-1.0, 1.0, length)))[::-1].copy()
-    found = use.upper(planes(use, values), zero)
+    found = use.upper(values, zero)
     truth = highest_chord(use, eta, values, scanned=1501)
     assert np.all(found >= truth * (1.0 - 1e-13))
 
@@ -97,7 +89,7 @@ def test_the_highest_chord_is_off_by_the_square_of_the_spacing(cells: float) -> 
     for fineness in (1, 4):
         use = prepare(eta, eta / (cells * fineness))
         around = (np.arange(12 + 2 * use.margin) - use.margin) * use.spacing
-        found = use.upper(planes(use, convex(losses, masses, around)), use.margin)
+        found = use.upper(convex(losses, masses, around), use.margin)
         t = np.linspace(0.0, eta, 1001)[:, None]
         chance = np.exp(t) * np.expm1(eta - t) / math.expm1(eta)
         x = np.arange(12) * use.spacing
@@ -107,22 +99,39 @@ def test_the_highest_chord_is_off_by_the_square_of_the_spacing(cells: float) -> 
     assert excess[0] <= 0.1 / cells**2
 
 
-def test_the_best_breakpoint_is_found_among_all() -> None:
-    """The strategy's choice by a loop over breakpoints, one at a time."""
+@pytest.mark.parametrize(("rate", "direction"), [(1.0, "forward"), (0.3, "forward"), (0.3, "backward")])
+@pytest.mark.parametrize("cells", [8.0, 8.4])
+def test_the_best_cut_is_found_among_all(cells: float, rate: float, direction: Direction) -> None:
+    """The strategy's choice by a loop over cuts, one at a time, the larger of two tangents between lattice points."""
     eta, rng = 0.5, np.random.default_rng(3)
-    for cells in (8.0, 8.4):
-        use = prepare(eta, eta / cells)
-        around = (np.arange(20 + 2 * use.margin) - use.margin - 10) * use.spacing
-        values = planes(use, convex(rng.uniform(-1.0, 1.0, 9), rng.dirichlet(np.ones(9)), around))
-        found = use.best(values)
-        at = np.arange(20) + use.margin
-        rows = []
-        for choice, chance in enumerate(use.chance):
-            near = values[use.near[0][choice], at + use.near[1][choice]]
-            far = values[use.far[0][choice], at + use.far[1][choice]]
-            rows.append(chance * near + (1.0 - chance) * far)
-        reached = np.array(rows)
-        assert np.allclose(reached[found, np.arange(20)], reached.max(axis=0), rtol=1e-14)
+    use = SampledUse(eta, rate, direction)
+    spacing = max(use.swing) / cells
+    cuts = cuts_of(use, spacing)
+    x = (np.arange(20 + 2 * cuts.margin) - cuts.margin - 10) * spacing
+    losses, masses = rng.uniform(-1.0, 1.0, 9), rng.dirichlet(np.ones(9))
+    slopes = np.where(losses > x[:, None], np.exp(x[:, None] - losses), 0.0) @ masses
+    lines = np.stack((convex(losses, masses, x), slopes))
+
+    def largest(place: float) -> float:
+        left = min(int(place / spacing + 1e-9), len(x) - 2)
+        both = (lines[0, i] - lines[1, i] * math.expm1(place - i * spacing) for i in (left, left + 1))
+        return max(both)
+
+    rows = []
+    for t in cuts.times.tolist():
+        chance, *logs = (float(part[0]) for part in use.pair(np.array([t])))
+        row = np.zeros(20)
+        for mass, log in zip((chance, 1.0 - chance), logs, strict=True):
+            weight, move = (mass * math.exp(log), -log) if direction == "forward" else (mass, log)
+            row += [weight * largest((cuts.margin + i) * spacing + move) for i in range(20)]
+        rows.append(row)
+    reached = np.array(rows)
+    found = cuts.strategy(lines, cuts.best(lines))[0]
+    assert np.all(found <= reached.max(axis=0) * (1.0 + 1e-12))
+    exact = cuts.moved is None  # else not every cut is tried
+    assert exact == (rate == 1.0 and cells == 8.0)
+    assert np.all(found >= reached.max(axis=0) * (1.0 - (1e-12 if exact else 1e-2)))
+    assert [cuts.best_at(lines, i) for i in range(20)] == reached.argmax(axis=0).tolist()
 
 
 @settings(max_examples=30, deadline=None)
@@ -132,24 +141,26 @@ def test_the_best_breakpoint_is_found_among_all() -> None:
     cells=st.integers(6, 14),
     share=st.floats(0.02, 1.0),
 )
-def test_a_corridor_of_any_width_is_valid(
+def test_a_window_of_any_width_is_valid(
     runs: list[tuple[float, int]], epsilon: float, cells: int, share: float
 ) -> None:
-    """However much a corridor leaves out, its sides enclose what the whole window's sides enclose."""
-    spacing, uses = max(eta for eta, _ in runs) / cells, tuple(runs)
+    """However much a window leaves out, its sides enclose what the whole window's sides enclose."""
+    spacing, uses = max(eta for eta, _ in runs) / cells, tuple((SampledUse(eta, 1.0, "forward"), n) for eta, n in runs)
     total = sum(eta * uses for eta, uses in runs)
-    full = whole(uses, spacing, width=total, bounded=True)
-    part = whole(uses, spacing, width=share * total, bounded=True)
+    full, part, both = (
+        compose(uses, whole(uses, spacing, width=width, mirrored=mirrored))
+        for width, mirrored in ((total, True), (share * total, True), (share * total, False))
+    )
     for at in (0.5 * epsilon, epsilon, 0.0):
-        lowest, highest = lower_profile(uses, full).delta(at), upper_profile(uses, full).delta(at)
-        assert lower_profile(uses, part).delta(at) <= highest * (1.0 + 1e-10)
-        assert upper_profile(uses, part).delta(at) >= lowest * (1.0 - 1e-10)
+        lowest, highest = full.below().delta(at), full.above().delta(at)
+        for window in (part, both):
+            assert window.below().delta(at) <= highest * (1.0 + 1e-10)
+            assert window.above().delta(at) >= lowest * (1.0 - 1e-10)
 
 
 def test_the_moment_bound_holds_for_randomised_response() -> None:
     """H_k is at least what k uses at t = η/2 reach, by the binomial sum; the tail bound is above that everywhere."""
-    eta, uses = 0.4, 50
-    corridor: Corridor = whole(((eta, uses),), 0.1, width=20.0, bounded=True)
+    eta = 0.4
     yes = math.exp(eta / 2.0) / (1.0 + math.exp(eta / 2.0))
     for k in (1, 7, 50):
         heads = np.arange(k + 1)
@@ -163,19 +174,19 @@ def test_the_moment_bound_holds_for_randomised_response() -> None:
         ]
         losses, masses = (2.0 * heads - k) * eta / 2.0, np.exp(log_chance)
         for good_near in (0.0, 0.5, 2.0, 8.0):
-            constant, rate = corridor.tail(k, good_near)
+            constant, rate = Moments.of(((SampledUse(eta, 1.0, "forward"), k),)).at(good_near)
             x = np.linspace(-5.0, 12.0, 400)
             bound = np.exp(np.minimum(constant - rate * x, 0.0))
             assert np.all(bound >= convex(losses, masses, x) * (1.0 - 1e-12))
-    assert corridor.tail(50, 8.0)[1] > 1.0
+    assert Moments.of(((SampledUse(eta, 1.0, "forward"), 50),)).at(8.0)[1] > 1.0
 
 
 @pytest.mark.parametrize(("eta", "uses"), [(0.636, 100), (0.06, 300), (1.5, 40)])
 def test_the_estimate_is_near(eta: float, uses: int) -> None:
     """Within 1/T of a bracket of width 1 %."""
-    found = estimate([(SampledUse(eta, 1.0, "forward"), uses)], delta=1e-6, epsilon=0.0)
-    runs = ((eta, uses),)
-    corridor = whole(runs, eta / 12, width=1.5 * found.epsilon, bounded=True)
+    runs = ((SampledUse(eta, 1.0, "forward"), uses),)
+    found = estimate(runs, delta=1e-6, epsilon=0.0)
+    curves = compose(runs, whole(runs, eta / 12, width=1.5 * found.epsilon, mirrored=True))
     reserve = 3e-3 + 1.0 / uses
-    assert upper_profile(runs, corridor).delta(found.epsilon * (1.0 + reserve + 5e-3)) <= 1e-6
-    assert lower_profile(runs, corridor).delta(found.epsilon * (1.0 - reserve - 5e-3)) >= 1e-6
+    assert curves.above().delta(found.epsilon * (1.0 + reserve + 5e-3)) <= 1e-6
+    assert curves.below().delta(found.epsilon * (1.0 - reserve - 5e-3)) >= 1e-6

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from affidavit.accountant.methods.sampled_recursion import OneMore
+from affidavit.accountant.methods.recursion import OneMore
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
 from affidavit.accountant.verifier.product import gaussian_delta
@@ -44,10 +44,11 @@ def test_one_use_more_is_no_less_than_any_choice(eta: float, rate: float, cells:
     spacing = sum(use.swing) / cells
     mu = 10.0 * spacing * cells
     one = OneMore(use, spacing, slope=5.0 / mu)
+    margin = one.cuts.margin
     for x in (-3.0 * mu, 0.0, 2.0 * mu, 6.0 * mu):
-        low = round(x / spacing) - one.margin
-        lines = _lines(mu, spacing, low, 2 * one.margin + 5)
-        upper = one.upper(lines)
+        low = round(x / spacing) - margin
+        lines = _lines(mu, spacing, low, 2 * margin + 5)
+        upper = one.upper(lines[0], low, one.cuts.best(lines))
         with precision(200):
             h, top = ball(spacing), ball(eta).exp()
             largest = arb(0)
@@ -57,7 +58,7 @@ def test_one_use_more_is_no_less_than_any_choice(eta: float, rate: float, cells:
                 total = arb(0)
                 for ratio, weight in ((1 + rate * (size - 1), chance), (1 + rate * (size / top - 1), 1 - chance)):
                     moved = ratio.log() if direction == "backward" else -ratio.log()
-                    value = _between(lines[0], low, h, (low + one.margin + 2) * h + moved)
+                    value = _between(lines[0], low, h, (low + margin + 2) * h + moved)
                     total += weight * (ratio if direction == "forward" else 1) * value
                 largest = largest.max(total)
             assert ball(float(upper[2])) >= largest.lower()
@@ -77,10 +78,10 @@ def test_the_charge_is_small_beside_what_weak_uses_do() -> None:
 @pytest.mark.parametrize("eta", [1e-6, 0.5, 37.0, 200.0])
 def test_losses_are_known_where_their_ratio_is_below_rounding(eta: float, rate: float, direction: Direction) -> None:
     """Without a sample the smaller ratio is u e^−η: 1 less than what is next to it was 0, and its logarithm −inf."""
-    use, u = SampledUse(eta, rate, direction), np.exp(eta * np.linspace(0.01, 0.99, 9))
-    _, near, far = use.pair(u)
+    use, times = SampledUse(eta, rate, direction), eta * np.linspace(0.01, 0.99, 9)
+    _, near, far = use.pair(times)
     with precision(600):
-        ratios = [ball(float(one)) for one in u]
+        ratios = [ball(float(one)).exp() for one in times]
         wanted = [
             [float((1 - ball(rate) * (1 - one)).log()) for one in row]
             for row in (ratios, [one * (-ball(eta)).exp() for one in ratios])

@@ -75,6 +75,13 @@ def test_both_engines_settle_thin_samples(plan: Plan, delta: float, width: float
     assert found.epsilon_lower <= found.epsilon_upper <= (1.0 + width) * found.epsilon_lower
 
 
+def test_the_strategy_follows_rare_losses() -> None:
+    """A use in 2,481 sees the record: the best t depends on x, hardly on the uses to come. Scaled by those, 1e-2."""
+    found = bound(Repeat(703, Poisson(0.000403, Exponential(1.43))), relation="substitution", delta=1.39e-10)
+    assert found.method == "adaptive"
+    assert found.epsilon_lower <= found.epsilon_upper <= 1.002 * found.epsilon_lower
+
+
 @pytest.mark.parametrize("uses", [60, 600])
 def test_a_sample_of_everybody_is_no_sample(uses: int) -> None:
     nearly = settle(Repeat(uses, Poisson(1.0 - 1e-9, Exponential(0.5))), relation="substitution", delta=1e-6)
