@@ -56,8 +56,6 @@ EXACT: tuple[Method, ...] = (
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
-SHORT, STEP = 7e5, 1e3
-"""Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
 APART = 0.125
 """At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
 RANGE_ROUNDING = 1e-15
@@ -155,8 +153,6 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
                 return replace(found[-1], interval=Interval(0.0, found[-1].interval.upper))
     if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
         found += [_found(method, scenario, relation, target) for method in spared]
-    if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
-        found.append(_found(AdaptiveMethod(), scenario, relation, target))
     if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
         found.append(_found(PldMethod(), scenario, relation, target))
     if not all(one.attained for one in found):
@@ -277,13 +273,6 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
 def _wide(interval: Interval, target: Target) -> bool:
     loud = LOUD_WIDTH if target.delta is not None and interval.lower > LOUD else 0.0
     return interval.upper - interval.lower > max(target.tolerance, loud) * interval.upper
-
-
-def _is_short(scenario: Scenario, relation: Relation) -> bool:
-    """Whether the recursion over all uses, which is as sharp as is asked, is bearable beside the blocks."""
-    in_front = bool(scenario.exponentials) and (not scenario.fixed or scenario.order == "fixed-first")
-    points = recursion_points(scenario) + STEP * scenario.uses if in_front else math.inf
-    return points <= SHORT and not AdaptiveMethod().why_not(scenario, relation)
 
 
 LEAST = 2.3e-308

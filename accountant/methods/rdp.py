@@ -62,7 +62,7 @@ __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
 
-ROUNDING = 1.0 + 1e-12
+ROUNDING, UNITS = 1.0 + 1e-12, 2.0**-50
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 """Range of ln(α − 1) that is searched."""
 GRID = 64
@@ -214,9 +214,15 @@ def _bounded_range(order: float, eta: float) -> float:
     return max(0.0, min(zcdp, eta, (log_moment + 4e-15 * (1.0 + order * eta)) / over))
 
 
-def _least(value: Callable[[float], float]) -> float:
-    """The least of ``value`` over ln(α − 1): a grid, then golden section around its best point."""
-    low, high = LOG_ORDERS
+def _least(terms: Callable[[float], tuple[float, ...]], orders: tuple[float, float]) -> float:
+    """The least sum of ``terms`` over ln(α − 1), rounding charged: a grid, then golden section around its best."""
+
+    def value(log_over: float) -> float:
+        parts = terms(log_over)
+        total = sum(parts) + UNITS * sum(map(abs, parts))
+        return math.inf if math.isnan(total) else total  # of infinities that cancel nothing is known
+
+    low, high = orders
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
@@ -225,10 +231,10 @@ def _least(value: Callable[[float], float]) -> float:
 
 
 class RenyiProfile:
-    """The best order's conversion: an upper side."""
+    """The best order's conversion of ρ(α): an upper side. ``orders``: the range of ln(α − 1) that is searched."""
 
-    def __init__(self, plan: Plan, relation: Relation) -> None:
-        self._curve = rdp(plan, relation)
+    def __init__(self, curve: Renyi, *, orders: tuple[float, float] = LOG_ORDERS) -> None:
+        self._curve, self._orders = curve, orders
 
     def epsilon(self, delta: float) -> Interval:
         """The least over orders; +inf where no order gives one."""
@@ -240,22 +246,22 @@ class RenyiProfile:
             return Interval(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
         log_delta = math.log(delta)
 
-        def at(log_over: float) -> float:
+        def terms(log_over: float) -> tuple[float, ...]:
             over = math.exp(log_over)
-            return self._curve(1.0 + over) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
+            gain = math.log1p(math.exp(-log_over))
+            return self._curve(1.0 + over), -gain, -log_delta / over, -math.log1p(over) / over
 
-        found = _least(at)
-        return Interval(0.0, max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf)
+        return Interval(0.0, max(0.0, _least(terms, self._orders)))
 
     def delta(self, epsilon: float) -> Interval:
         """The least over orders; at most 1."""
 
-        def at(log_over: float) -> float:
+        def terms(log_over: float) -> tuple[float, ...]:
             over = math.exp(log_over)
-            return over * (self._curve(1.0 + over) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
+            gain = over * math.log1p(math.exp(-log_over))
+            return over * self._curve(1.0 + over), -over * epsilon, -gain, -math.log1p(over)
 
-        found = _least(at)
-        return Interval(0.0, math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0)))
+        return Interval(0.0, math.exp(min(_least(terms, self._orders), 0.0)))
 
 
 class RenyiMethod:
@@ -272,7 +278,7 @@ class RenyiMethod:
         return ""
 
     def profile(self, scenario: Scenario, relation: Relation, _target: Target) -> RenyiProfile:
-        return RenyiProfile(_as_plan(scenario), relation)
+        return RenyiProfile(rdp(_as_plan(scenario), relation))
 
 
 def _as_plan(scenario: Scenario) -> Plan:

@@ -25,7 +25,8 @@ from fractions import Fraction
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta, least
+from affidavit.accountant.methods.base import Interval, Target, certain_delta
+from affidavit.accountant.methods.rdp import RenyiProfile
 from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Compose,
@@ -41,9 +42,8 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
 
-ROUNDING, UNITS = 1e-12, 2.0**-50
-LOWEST = -40.0
-"""ln(α − 1) from which on the best α is looked for."""
+LOWEST, BEYOND, LARGEST = -40.0, 40.0, 700.0
+"""ln(α − 1) from which on the best α is looked for; how far beyond ln 1/ρ; where float64 ends."""
 
 
 def stand_in(scenario: Scenario) -> Scenario | None:
@@ -87,46 +87,21 @@ def _equal_noise(rho: float) -> float:
     return sigma
 
 
-def log_delta(epsilon: float, *, rho: float) -> float:
-    """Logarithm of the conversion at the best α found by golden section over ln(α − 1)."""
-
-    def at(x: float) -> float:
-        over = math.exp(x)
-        # ln[(1 − 1/α)^α/(α − 1)] = −(α − 1) ln(1 + 1/(α − 1)) − ln α, without the cancellation of large orders.
-        return over * ((1.0 + over) * rho - epsilon) - over * math.log1p(math.exp(-x)) - math.log1p(over)
-
-    high = max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
-    return least(at, LOWEST, high, rounds=80)
-
-
-class ZcdpProfile:
-    """Profile of ρ-zCDP."""
+class ZcdpProfile(RenyiProfile):
+    """Profile of ρ-zCDP: ρ(α) = ρα, whose best α − 1 is no more than about (ε or ln 1/δ)/ρ."""
 
     def __init__(self, rho: float) -> None:
         self.rho = rho
+        largest = min(max(-math.log(rho), 0.0) + BEYOND, LARGEST) if rho > 0.0 else 0.0
+        super().__init__(lambda order: order * rho, orders=(LOWEST, largest))
 
     def delta(self, epsilon: float) -> Interval:
-        """The conversion above; 1 where it says nothing."""
-        if self.rho == 0.0:
-            return Interval(0.0, certain_delta(epsilon))
-        if math.isinf(self.rho):
-            return Interval(0.0, 1.0)
-        exponent = log_delta(epsilon, rho=self.rho)
-        return Interval(0.0, 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + ROUNDING)))
+        """The conversion; what is certain where nothing is released."""
+        return super().delta(epsilon) if self.rho else Interval(0.0, certain_delta(epsilon))
 
     def epsilon(self, delta: float) -> Interval:
-        """The conversion at the best α, solved for ε."""
-        if self.rho == 0.0 or math.isinf(self.rho):
-            return Interval(0.0, self.rho)
-        log_delta = math.log(min(delta, 1.0))
-
-        def at(x: float) -> float:
-            over = math.exp(x)
-            terms = (1.0 + over) * self.rho, -log_delta / over, -math.log1p(math.exp(-x)), -math.log1p(over) / over
-            return sum(terms) + UNITS * sum(map(abs, terms))
-
-        high = max(2.0, 0.5 * (math.log1p(-log_delta) - math.log(self.rho)) + 4.0)
-        return Interval(0.0, max(0.0, least(at, LOWEST, high, rounds=80)))
+        """The same, solved for ε."""
+        return super().epsilon(delta) if self.rho else Interval(0.0, 0.0)
 
 
 class ZcdpMethod:
