@@ -9,8 +9,8 @@ upper side takes the least of the masses (r + E) e^{K − θ l}, the lower side 
 (r − E − F) e^{K − θ l}, E the transform's error and F a bound on the mass folded in from outside the
 window. Mass above the window goes to +inf (upper) or is dropped (lower).
 
-Pure and approximate mechanisms have two losses each, so a few of them are multiplied out instead: exact from both
-sides, whatever the size of their losses.
+Pure and approximate mechanisms have two losses each, so a few of them are multiplied out instead (``atomic``): exact
+from both sides, whatever the size of their losses.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from affidavit.accountant.pld.atomic import Atomic
+from affidavit.accountant.pld.atomic import Atomic, product
 from affidavit.accountant.pld.compose import window
 from affidavit.accountant.pld.concentrated import Concentrated
 from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep
@@ -32,10 +31,8 @@ from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, 
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
 from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
 
-__all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step", "product"]
+__all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step"]
 
-PRODUCT_LOSSES = 20_000
-"""Most losses of an exact product."""
 POINTS = 2**15
 LOWER_POINTS = 2**13
 """A lower side on a sample is hardly less for so few."""
@@ -83,39 +80,6 @@ def _direction(parts: Sequence[tuple[Direction, int]], log_nothing: float) -> Di
         upper[0][0] if once else composed_curve(upper, side="upper", log_nothing=log_nothing),
         composed_curve(lower, side="lower", log_nothing=log_nothing) if lower else None,
     )
-
-
-def _log_binomials(count: int) -> Array:
-    """ln C(count, k) for k = 0 … count, each of the whole number."""
-    ways = accumulate(range(count), lambda chosen, k: chosen * (count - k) // (k + 1), initial=1)
-    return np.array([math.log(chosen) for chosen in ways])
-
-
-@lru_cache(maxsize=16)
-def product(parts: CurveParts) -> Atomic | None:
-    """The exact composition of curves with one or two atoms, if it has few losses."""
-    losses, log_p = np.zeros(1), np.zeros(1)
-    if math.prod(count + 1 for _, count in parts) > PRODUCT_LOSSES:
-        return None
-    for curve, count in parts:
-        if not (isinstance(curve, Atomic) and curve.polygon and curve.losses.size <= 2):
-            return None
-        highs = np.arange(count + 1.0) if curve.losses.size == 2 else np.zeros(1)
-        ways = _log_binomials(count)[: len(highs)]
-        lows = count - highs
-        added = lows * curve.losses[0] + highs * curve.losses[-1]
-        weight = ways + lows * curve.log_p[0] + highs * curve.log_p[-1]
-        losses, log_p = np.add.outer(losses, added).ravel(), np.add.outer(log_p, weight).ravel()
-    order = np.argsort(losses, kind="stable")
-    infinity, missing = (
-        max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
-        for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
-    )
-    result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
-    # The relative error of a mass is the error of its logarithm: a few roundings a part.
-    size = float(np.max(-log_p[log_p > -750.0], initial=0.0))
-    result.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
-    return result
 
 
 @lru_cache(maxsize=16)
