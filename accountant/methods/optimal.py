@@ -67,19 +67,15 @@ def _by_epsilon(costs: list[tuple[float, float, int]]) -> dict[float, int]:
     return counts
 
 
-def log_kept(costs: list[tuple[float, float, int]]) -> float:
-    """ln Π(1 − δ_i)."""
-    return sum(count * (math.log1p(-delta) if delta < 1.0 else -math.inf) for _, delta, count in costs if count)
-
-
 class TwoPointProfile:
     """Profile of a composition of (ε_i, δ_i) pairs; ``exact`` if nothing better is known of them."""
 
     def __init__(self, costs: list[tuple[float, float, int]], *, exact: bool) -> None:
         from affidavit.accountant.pld.atomic import product, pure
+        from affidavit.accountant.pld.curve import ever
 
         self.exact = exact
-        self.revealed = -math.expm1(log_kept(costs))
+        self.revealed = ever((delta, count) for _, delta, count in costs)
         self._costs = costs
         losing = [(epsilon, count) for epsilon, count in sorted(_by_epsilon(costs).items()) if epsilon and count]
         self.infinite = any(math.isinf(epsilon) for epsilon, _ in losing)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs
+from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs, ever
 
 __all__ = ["Atomic", "approximate", "product", "pure"]
 
@@ -137,10 +137,8 @@ def product(parts: Sequence[tuple[Curve, int]], *, most: int = PRODUCT_LOSSES) -
         moved += count * float(np.abs(curve.losses).max())
         accuracy += 1.0 + float(gammaln(count + 1.0)) - count * float(curve.log_p.min())
     order = np.argsort(losses, kind="stable")
-    infinity, missing = (
-        max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
-        for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
-    )
+    infinity = ever((curve.infinity, count) for curve, count in parts)
+    missing = ever((curve.bottom, count) for curve, count in parts)
     result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
     result.accuracy, result.moved = 8.0 * ROUNDING * accuracy, 0.5 * ROUNDING * (len(parts) + 2) * moved
     result.low, result.high = result.low - result.moved, result.high + result.moved

@@ -40,6 +40,7 @@ import numpy as np
 
 from affidavit.accountant.pld.closed import Closed
 from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
+from affidavit.accountant.pld.curve import ever
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
@@ -145,7 +146,6 @@ def inverted(parts: CurveParts) -> Inverted | None:
     """Samples of Gaussians, and laws whose transform is a formula; None with anything else, or of Gaussians alone."""
     uses: list[tuple[Use, int]] = []
     precisions: list[float] = []
-    infinite: list[float] = []
     for curve, count in parts:
         if isinstance(curve, Gaussian):
             precisions.append(count * curve.mu**2)
@@ -154,9 +154,8 @@ def inverted(parts: CurveParts) -> Inverted | None:
         if use is None or (isinstance(use, Closed) and (count > MOST_USES or use.infinity >= 1.0)):
             return None
         uses.append((use, count))
-        if isinstance(use, Closed) and use.infinity:
-            infinite.append(count * math.log1p(-use.infinity))
-    return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
+    infinity = ever((use.infinity, count) for use, count in uses if isinstance(use, Closed))
+    return Inverted(tuple(uses), math.fsum(precisions), infinity) if uses else None
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
