@@ -70,7 +70,8 @@ LOWER_TILTS = (1.0, 0.75, 0.55, 0.4, 0.3)
 OTHER_TILTS = (1.03, 1.1, 1.25, 1.6, 2.5)
 STEEPEST = 5e3
 """θε beyond which ε is settled long before δ is."""
-FURTHEST = 1e12
+FURTHEST, GUESSED = 1e12, 1e-4
+"""Beyond it no ε is sought; how closely one is guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,15 +194,12 @@ def _moved(whole: Whole) -> float:
 
 def _largest_alone(parts: CurveParts, delta: float) -> float:
     """A guess of ε where few uses cost anything: as if each δ added up; rather too low."""
-    from scipy.optimize import brentq
 
-    def excess(epsilon: float) -> float:
-        return math.log(max(math.fsum(count * curve.delta(epsilon)[1] for curve, count in parts), 1e-323) / delta)
+    def sides(epsilon: float) -> tuple[float, float]:
+        each = [(curve.delta(epsilon), count) for curve, count in parts]
+        return math.fsum(count * low for (low, _), count in each), math.fsum(count * high for (_, high), count in each)
 
-    high = 1e-6
-    while excess(high) > 0.0 and high < FURTHEST:
-        high *= 4.0
-    return float(brentq(excess, 0.0, high, rtol=1e-4)) if excess(0.0) > 0.0 > excess(high) else high
+    return min(inverse(sides, delta, furthest=FURTHEST, close=GUESSED)[1], FURTHEST)
 
 
 def _plain(whole: Whole, target: float, log_delta: float, limit: float) -> Contour | None:
