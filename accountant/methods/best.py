@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
@@ -28,29 +29,12 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
-from affidavit.accountant.nodes import walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Exponential,
-    Leaf,
-    Plan,
-    Poisson,
-    Pure,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "lowest", "seen"]
 
 
-EXACT: tuple[Method, ...] = (
-    GaussianMethod(),
-    OptimalMethod(),
-    BlocksMethod(),
-    AdaptiveMethod(),
-    PldMethod(),
-)
+EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), BlocksMethod(), AdaptiveMethod(), PldMethod())
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
 WORTH_A_LOOK = 2e5
@@ -76,11 +60,13 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario, relation: Relation) -> bool:
     match method:
         case OptimalMethod():
-            return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+            return all(isinstance(node, (nodes.Pure, nodes.Approximate)) for node, _ in scenario.nodes())
         case BlocksMethod() if not method.is_sharp(scenario, relation):
             return False
         case PldMethod():
-            enveloped = (isinstance(one, (Exponential, OneOf)) for node, _ in scenario.nodes() for one in walk(node))
+            enveloped = (
+                isinstance(one, (nodes.Exponential, OneOf)) for node, _ in scenario.nodes() for one in nodes.walk(node)
+            )
             return not (holds_zcdp(scenario) or any(enveloped))
     return method.exact and not holds_zcdp(scenario)
 
@@ -203,13 +189,13 @@ def lowest(scenario: Scenario, relation: Relation, target: Target, *, admit: boo
 
 def _one_statement(scenario: Scenario, target: Target) -> float:
     """A lower side by the largest statement of ``zcdp``, the others being idle: it admits a mechanism of two losses."""
-    largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, ZeroConcentrated)), default=0.0)
+    largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, nodes.ZeroConcentrated)), default=0.0)
     return two_losses(largest, epsilon=target.epsilon, delta=target.delta)
 
 
 def _samples_zcdp(scenario: Scenario) -> bool:
     """Whether only zCDP is known of something on a sample."""
-    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
+    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], nodes.ZeroConcentrated))))
 
 
 def _of_like_records(scenario: Scenario, relation: Relation, target: Target) -> float:
@@ -219,15 +205,15 @@ def _of_like_records(scenario: Scenario, relation: Relation, target: Target) -> 
     misses it is one that holds its replacement: the pair of a Poisson sample of the same rate under add-remove, which
     the recursion knows. Other samples are left out there, which costs no more.
     """
-    kept: dict[Plan, int] = {}
+    kept: dict[nodes.Plan, int] = {}
     for node, count in scenario.fixed:
         match node:
-            case Leaf():
+            case nodes.Leaf():
                 kept[node] = kept.get(node, 0) + count
-            case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
-                known = Poisson(math.nextafter(sample / population, 0.0), of)
+            case nodes.WithoutReplacement(population=population, sample=sample, of=nodes.Exponential() as of):
+                known = nodes.Poisson(math.nextafter(sample / population, 0.0), of)
                 kept[known] = kept.get(known, 0) + count
-    if relation == "add-remove" or all(isinstance(node, Leaf) for node in kept):
+    if relation == "add-remove" or all(isinstance(node, nodes.Leaf) for node in kept):
         return 0.0
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
     chosen = replace(scenario, fixed=tuple(kept.items()))

@@ -17,19 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Gaussian,
-    Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
 
@@ -42,28 +32,28 @@ def certain_failure(scenario: Scenario) -> float:
     return -math.expm1(log) * (1.0 - ROUNDING)
 
 
-def _log_intact(node: Plan) -> float:
+def _log_intact(node: nodes.Plan) -> float:
     """ln of the probability that one use does not fail."""
     match node:
-        case Approximate(delta=delta):
+        case nodes.Approximate(delta=delta):
             return _log_rest(delta)
-        case Poisson(absent=Plan()) | Moved(leaves=False):
+        case nodes.Poisson(absent=nodes.Plan()) | Moved(leaves=False):
             return 0.0
     return _log_without(node, _log_intact, 0.0)
 
 
-def _log_without(node: Plan, below: Callable[[Plan], float], other: float) -> float:
+def _log_without(node: nodes.Plan, below: Callable[[nodes.Plan], float], other: float) -> float:
     """ln of the probability that nothing happens in a node, from that ``below``; of any other node ``other``."""
     match node:
-        case Poisson(rate=rate, of=of):
+        case nodes.Poisson(rate=rate, of=of):
             return _log_rest(rate * -math.expm1(below(of)))
-        case WithoutReplacement(population=population, sample=sample, of=of) if population:
+        case nodes.WithoutReplacement(population=population, sample=sample, of=of) if population:
             return _log_rest(sample / population * -math.expm1(below(of)))
         case Moved(node=sample):
             return below(sample)
-        case Repeat(count=count, of=of):
+        case nodes.Repeat(count=count, of=of):
             return count * below(of) if count else 0.0
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             return math.fsum(map(below, parts))
     return other
 
@@ -76,13 +66,13 @@ def costs_infinity(scenario: Scenario, delta: float) -> bool:
     """Whether it shows that δ(ε) > ``delta`` at every ε."""
     if certain_failure(scenario) > delta:
         return True
-    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, Approximate)), default=0.0)
-    endless = (Gaussian, DiscreteGaussian, ZeroConcentrated)  # the last admits a Gaussian
+    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, nodes.Approximate)), default=0.0)
+    endless = (nodes.Gaussian, nodes.DiscreteGaussian, nodes.ZeroConcentrated)  # the last admits a Gaussian
     return failing >= delta and any(isinstance(node, endless) and not _is_idle(node) for node, _ in scenario.fixed)
 
 
-def _is_idle(node: Plan) -> bool:
-    return node == ZeroConcentrated(0.0) or (isinstance(node, DiscreteGaussian) and node.is_coarse)
+def _is_idle(node: nodes.Plan) -> bool:
+    return node == nodes.ZeroConcentrated(0.0) or (isinstance(node, nodes.DiscreteGaussian) and node.is_coarse)
 
 
 def most_taken(scenario: Scenario) -> float:
@@ -93,6 +83,6 @@ def most_taken(scenario: Scenario) -> float:
     return min(1.0, -math.expm1(log) * (1.0 + ROUNDING))
 
 
-def _log_left_out(node: Plan) -> float:
+def _log_left_out(node: nodes.Plan) -> float:
     """ln of at most the probability that the record is not in it."""
     return _log_without(node, _log_left_out, -math.inf)

@@ -12,24 +12,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from affidavit.accountant import decimals
+from affidavit.accountant import decimals, nodes
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
@@ -46,45 +32,47 @@ def amplified(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fraction | float]:
+def _largest_loss(node: nodes.Plan, relation: Relation) -> tuple[Fraction | float, Fraction | float]:
     """(lower, upper) of the largest loss of one use; exact where the node states it."""
     match node:
-        case Pure(epsilon=epsilon):
+        case nodes.Pure(epsilon=epsilon):
             return Fraction(epsilon), Fraction(epsilon)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return Fraction(eta), Fraction(eta)
-        case Laplace(noise_multiplier=scale):
+        case nodes.Laplace(noise_multiplier=scale):
             return (1 / Fraction(scale), 1 / Fraction(scale)) if scale > 0.0 else UNBOUNDED
-        case Approximate(epsilon=epsilon, delta=delta):
+        case nodes.Approximate(epsilon=epsilon, delta=delta):
             return UNBOUNDED if delta > 0.0 else (Fraction(epsilon), Fraction(epsilon))
-        case DiscreteGaussian(is_coarse=True):
+        case nodes.DiscreteGaussian(is_coarse=True):
             return Fraction(0), math.inf
-        case Gaussian() | DiscreteGaussian():
+        case nodes.Gaussian() | nodes.DiscreteGaussian():
             return UNBOUNDED
-        case ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ
+        case nodes.ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ
             return UNBOUNDED if rho > 0.0 else (Fraction(0), Fraction(0))
         case OneOf(options=options):
             return Fraction(0), max(_largest_loss(option, relation)[1] for option in options)
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             pairs = [_largest_loss(part, relation) for part in parts]
             return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-        case Repeat(count=count, of=of):
+        case nodes.Repeat(count=count, of=of):
             one = _largest_loss(of, relation)
             return (count * one[0], count * one[1]) if count else (Fraction(0), Fraction(0))
-        case Poisson(rate=rate, of=Pure(epsilon=replaced), absent=Pure(epsilon=gone)) if relation == "substitution":
+        case nodes.Poisson(rate=rate, of=nodes.Pure(epsilon=replaced), absent=nodes.Pure(epsilon=gone)) if (
+            relation == "substitution"
+        ):
             return _replaced(replaced, gone, rate)
-        case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
+        case nodes.Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
             change = _largest_loss(of, relation)
             if absent is None:
                 return _sampled(change, 1.0 if rate > 0.0 else 0.0)
             both = _sampled(max(change, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
             return both[0], min(both[1], change[1])
         case Moved(node=moved):
-            both_costs = isinstance(moved, Poisson) and moved.absent is not None
+            both_costs = isinstance(moved, nodes.Poisson) and moved.absent is not None
             return _largest_loss(moved, "substitution" if both_costs else "zero-out")
-        case Poisson(rate=rate, of=of):
+        case nodes.Poisson(rate=rate, of=of):
             return _sampled(_largest_loss(of, relation), rate)
-        case WithoutReplacement(population=population, sample=sample, of=of):
+        case nodes.WithoutReplacement(population=population, sample=sample, of=of):
             return _sampled(_largest_loss(of, "substitution"), sample / population if population else 0.0)
         case _:
             return Fraction(0), math.inf

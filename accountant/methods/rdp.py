@@ -36,25 +36,11 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Interval, Target, least
-from affidavit.accountant.nodes import outermost, unrolled, walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
@@ -74,7 +60,7 @@ class _NoBoundError(ValueError):
     """Why a node has no Rényi bound, in a few words."""
 
 
-def rdp(plan: Plan, relation: Relation) -> Renyi:
+def rdp(plan: nodes.Plan, relation: Relation) -> Renyi:
     """ρ(α) of ``plan`` for orders α >= 1 (order 1, the Kullback-Leibler divergence, is bounded from just above).
 
     Raises ``ValueError``, with the reason, where a node has no Rényi bound under ``relation``.
@@ -84,28 +70,28 @@ def rdp(plan: Plan, relation: Relation) -> Renyi:
 
 
 @lru_cache(maxsize=512)
-def _curve(plan: Plan, relation: Relation) -> Renyi:
+def _curve(plan: nodes.Plan, relation: Relation) -> Renyi:
     match plan:
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             curves = [_curve(part, relation) for part in parts]
             return lambda order: math.fsum(curve(order) for curve in curves)
         case OneOf(options=options):
             each = [_curve(option, relation) for option in options]
             return lambda order: max(curve(order) for curve in each)
-        case Repeat(count=count, of=of):
+        case nodes.Repeat(count=count, of=of):
             once = _curve(of, relation)
             return lambda order: count * once(order) if count else 0.0
         case Moved(node=sample):
-            both_costs = isinstance(sample, Poisson) and sample.absent is not None
+            both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
             return _curve(sample, "substitution" if both_costs else "zero-out")
-        case Poisson(rate=rate, of=of, absent=absent):
-            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
+        case nodes.Poisson(rate=rate, of=of, absent=absent):
+            if any(isinstance(node, nodes.WithoutReplacement) for node in nodes.walk(of)):
                 raise _NoBoundError("no theorem for sampling without replacement inside a Poisson sample")
             if relation == "substitution":
                 return _sampled(rate, of, relation, others=None if absent is None else _curve(absent, "zero-out"))
             return _sampled(rate, of, relation, poisson=True)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
+        case nodes.WithoutReplacement(population=population, sample=sample, of=of):
+            if any(node.population != sample for node in nodes.outermost(of, nodes.WithoutReplacement)):
                 raise _NoBoundError("an inner sample without replacement must be drawn from the outer sample")
             rate = sample / population if population else 0.0
             inner = _curve(of, "substitution")
@@ -113,7 +99,9 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
     return _leaf(plan)
 
 
-def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool = False, others: Renyi | None = None) -> Renyi:
+def _sampled(
+    rate: float, of: nodes.Plan, relation: Relation, *, poisson: bool = False, others: Renyi | None = None
+) -> Renyi:
     """``of`` on a sample, its cost stated for ``relation``; ``poisson`` picks the pair (γP + (1−γ)Q, Q).
 
     ``others``: how far samples without the place are from those with it; None where nothing is known of that.
@@ -146,32 +134,32 @@ def _cached(curve: Renyi) -> Renyi:
     return lru_cache(maxsize=4096)(curve)
 
 
-def _gaussian_square(plan: Plan) -> float | None:
+def _gaussian_square(plan: nodes.Plan) -> float | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: their composition is one Gaussian."""
     squares: list[float] = []
-    for leaf, count in unrolled(plan):
-        if not isinstance(leaf, Gaussian):
+    for leaf, count in nodes.unrolled(plan):
+        if not isinstance(leaf, nodes.Gaussian):
             return None
         squares.append(count / leaf.noise_multiplier / leaf.noise_multiplier if leaf.noise_multiplier else math.inf)
     return math.fsum(squares)
 
 
-def _leaf(leaf: Plan) -> Renyi:
+def _leaf(leaf: nodes.Plan) -> Renyi:
     match leaf:
-        case Gaussian(noise_multiplier=sigma):
+        case nodes.Gaussian(noise_multiplier=sigma):
             return lambda order: math.inf if sigma == 0.0 else order * (0.5 / sigma / sigma)
-        case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity):
+        case nodes.DiscreteGaussian(noise_multiplier=sigma, granularity=granularity):
             shift = max(1.0, math.ceil(1.0 / granularity * (1.0 - 1e-12)) * granularity)
             return lambda order: math.inf if sigma == 0.0 else order * 0.5 * (shift / sigma) ** 2
-        case Laplace(noise_multiplier=scale):
+        case nodes.Laplace(noise_multiplier=scale):
             return lambda order: math.inf if scale == 0.0 else _laplace(order, 1.0 / scale)
-        case Approximate(delta=delta) if delta > 0.0:
+        case nodes.Approximate(delta=delta) if delta > 0.0:
             raise _NoBoundError("an approximate guarantee has no Rényi bound")
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+        case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon):
             return lambda order: _pure(order, epsilon)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return lambda order: _bounded_range(order, eta)
-        case ZeroConcentrated(rho=rho):
+        case nodes.ZeroConcentrated(rho=rho):
             return lambda order: order * rho
     raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
 
@@ -281,5 +269,5 @@ class RenyiMethod:
         return RenyiProfile(rdp(_as_plan(scenario), relation))
 
 
-def _as_plan(scenario: Scenario) -> Plan:
-    return Compose(tuple(Repeat(count, node) for node, count in scenario.nodes()))
+def _as_plan(scenario: Scenario) -> nodes.Plan:
+    return nodes.Compose(tuple(nodes.Repeat(count, node) for node, count in scenario.nodes()))

@@ -22,22 +22,12 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta
 from affidavit.accountant.methods.rdp import RenyiProfile
-from affidavit.accountant.nodes import walk
-from affidavit.accountant.plan import (
-    Compose,
-    Gaussian,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
@@ -51,31 +41,33 @@ def stand_in(scenario: Scenario) -> Scenario | None:
 
     None if it has none, and where only an upper side is of use.
     """
-    below = [one for node, _ in scenario.fixed for one in walk(node)]
-    if any(isinstance(one, OneOf) for one in below) or not any(isinstance(one, ZeroConcentrated) for one in below):
+    below = [one for node, _ in scenario.fixed for one in nodes.walk(node)]
+    if any(isinstance(one, OneOf) for one in below) or not any(
+        isinstance(one, nodes.ZeroConcentrated) for one in below
+    ):
         return None
-    fixed: dict[Plan, int] = {}
+    fixed: dict[nodes.Plan, int] = {}
     for node, count in scenario.fixed:
         gaussian = _gaussian(node)
-        if gaussian != Pure(0.0):
+        if gaussian != nodes.Pure(0.0):
             fixed[gaussian] = fixed.get(gaussian, 0) + count
     return replace(scenario, fixed=tuple(fixed.items()))
 
 
-def _gaussian(node: Plan) -> Plan:
+def _gaussian(node: nodes.Plan) -> nodes.Plan:
     """The case with Gaussians of equal ρ; of ρ = 0 what releases nothing."""
     match node:
-        case ZeroConcentrated(rho=rho):
-            return Gaussian(_equal_noise(rho)) if rho > 0.0 else Pure(0.0)
-        case Compose(parts=parts):
-            return Compose(tuple(map(_gaussian, parts)))
-        case Poisson(absent=Plan() as absent):
+        case nodes.ZeroConcentrated(rho=rho):
+            return nodes.Gaussian(_equal_noise(rho)) if rho > 0.0 else nodes.Pure(0.0)
+        case nodes.Compose(parts=parts):
+            return nodes.Compose(tuple(map(_gaussian, parts)))
+        case nodes.Poisson(absent=nodes.Plan() as absent):
             return replace(node, of=_gaussian(node.of), absent=_gaussian(absent))
-        case Repeat() | Poisson() | WithoutReplacement() | AnyOrder():
+        case nodes.Repeat() | nodes.Poisson() | nodes.WithoutReplacement() | AnyOrder():
             return replace(node, of=_gaussian(node.of))
         case Moved(node=sample):
             moved = _gaussian(sample)
-            return replace(node, node=moved) if isinstance(moved, Poisson | WithoutReplacement) else node
+            return replace(node, node=moved) if isinstance(moved, nodes.Poisson | nodes.WithoutReplacement) else node
     return node
 
 

@@ -245,13 +245,7 @@ def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float)
         return _widened(known)
     if len(parts) == 1 and parts[0][1] == 1:
         return _single(parts[0][0], target)
-    found = two_uses(
-        parts,
-        delta=target.delta,
-        epsilon=target.epsilon,
-        tolerance=tolerance,
-        enough=enough,
-    )
+    found = two_uses(parts, delta=target.delta, epsilon=target.epsilon, tolerance=tolerance, enough=enough)
     if found is not None:
         return found[0], min(found[1], _limit(parts, target))
     if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
@@ -306,7 +300,5 @@ def _single(curve: Curve, target: Target) -> tuple[float, float]:
     if target.epsilon is not None:
         return curve.delta(target.epsilon)
     delta = target.delta or 0.0
-    if delta < curve.infinity:
-        return math.inf, math.inf
     lower, upper = inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
-    return lower, min(upper, max(curve.high, 0.0))
+    return lower, math.inf if delta < curve.infinity else min(upper, max(curve.high, 0.0))
