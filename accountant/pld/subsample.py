@@ -167,7 +167,7 @@ class Diluted(Curve):
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
-        self.convex = curve.convex
+        self.convex, self.symmetric = curve.convex, curve.symmetric
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
         self.infinity, self.bottom = rate * curve.infinity, rate * curve.bottom
         self.atoms = _with_zero(curve)
@@ -184,10 +184,6 @@ class Diluted(Curve):
         near, (low, high) = super().deltas(epsilon), self.curve.deltas(np.maximum(epsilon, 0.0))
         low, high = self.rate * low * (1.0 - 2.0**-52), np.minimum(self.rate * high * (1.0 + 2.0**-52), 1.0)
         return np.where(epsilon < 0.0, near[0], low), np.where(epsilon < 0.0, near[1], high)
-
-    def swapped(self) -> Curve:
-        other = self.curve.swapped()
-        return self if other is self.curve else Diluted(other, self.rate)
 
 
 class PoissonSubstitution(Curve):
