@@ -119,8 +119,8 @@ def approximate(epsilon: float, delta: float) -> Curve:
 def product(parts: Sequence[tuple[Curve, int]], *, most: int = PRODUCT_LOSSES) -> Atomic | None:
     """The exact composition of curves with one or two atoms, if it has at most so many losses.
 
-    A binomial coefficient is off by the rounding of log-gamma, below 4 units of the largest: with a part's other
-    roundings below 16 units of what its logarithms are sums of.
+    A binomial coefficient is off by the rounding of log-gamma, below 4 units of the largest twice: with a part's other
+    roundings below 12 units of what its logarithms are sums of, and one unit for each sum over parts.
     """
     losses, log_p, moved, accuracy = np.zeros(1), np.zeros(1), 0.0, 0.0
     if math.prod(count + 1 for _, count in parts) > most:
@@ -140,6 +140,7 @@ def product(parts: Sequence[tuple[Curve, int]], *, most: int = PRODUCT_LOSSES) -
     infinity = ever((curve.infinity, count) for curve, count in parts)
     missing = ever((curve.bottom, count) for curve, count in parts)
     result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
-    result.accuracy, result.moved = 8.0 * ROUNDING * accuracy, 0.5 * ROUNDING * (len(parts) + 2) * moved
+    unit = 0.5 * ROUNDING
+    result.accuracy, result.moved = unit * (len(parts) + 12) * accuracy, unit * (len(parts) + 2) * moved
     result.low, result.high = result.low - result.moved, result.high + result.moved
     return result
