@@ -48,7 +48,7 @@ __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
 
-ROUNDING, UNITS = 1.0 + 1e-12, 2.0**-50
+ROUNDING = 1.0 + 1e-12
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 """Range of ln(α − 1) that is searched."""
 GRID = 64
@@ -202,12 +202,12 @@ def _bounded_range(order: float, eta: float) -> float:
     return max(0.0, min(zcdp, eta, (log_moment + 4e-15 * (1.0 + order * eta)) / over))
 
 
-def _least(terms: Callable[[float], tuple[float, ...]], orders: tuple[float, float]) -> float:
+def _least(terms: Callable[[float], tuple[float, ...]], orders: tuple[float, float], rounding: float) -> float:
     """The least sum of ``terms`` over ln(α − 1), rounding charged: a grid, then golden section around its best."""
 
     def value(log_over: float) -> float:
         parts = terms(log_over)
-        total = sum(parts) + UNITS * sum(map(abs, parts))
+        total = sum(parts) + rounding * sum(map(abs, parts))
         return math.inf if math.isnan(total) else total  # of infinities that cancel nothing is known
 
     low, high = orders
@@ -219,7 +219,12 @@ def _least(terms: Callable[[float], tuple[float, ...]], orders: tuple[float, flo
 
 
 class RenyiProfile:
-    """The best order's conversion of ρ(α): an upper side. ``orders``: the range of ln(α − 1) that is searched."""
+    """The best order's conversion of ρ(α): an upper side. ``orders``: the range of ln(α − 1) that is searched.
+
+    ``rounding``: of each term, relative; a ρ(α) that is a product has less of it.
+    """
+
+    rounding = 1e-12
 
     def __init__(self, curve: Renyi, *, orders: tuple[float, float] = LOG_ORDERS) -> None:
         self._curve, self._orders = curve, orders
@@ -239,7 +244,7 @@ class RenyiProfile:
             gain = math.log1p(math.exp(-log_over))
             return self._curve(1.0 + over), -gain, -log_delta / over, -math.log1p(over) / over
 
-        return Interval(0.0, max(0.0, _least(terms, self._orders)))
+        return Interval(0.0, max(0.0, _least(terms, self._orders, self.rounding)))
 
     def delta(self, epsilon: float) -> Interval:
         """The least over orders; at most 1."""
@@ -249,7 +254,7 @@ class RenyiProfile:
             gain = over * math.log1p(math.exp(-log_over))
             return over * self._curve(1.0 + over), -over * epsilon, -gain, -math.log1p(over)
 
-        return Interval(0.0, math.exp(min(_least(terms, self._orders), 0.0)))
+        return Interval(0.0, math.exp(min(_least(terms, self._orders, self.rounding), 0.0)))
 
 
 class RenyiMethod:

@@ -82,6 +82,8 @@ def _equal_noise(rho: float) -> float:
 class ZcdpProfile(RenyiProfile):
     """Profile of ρ-zCDP: ρ(α) = ρα, whose best α − 1 is no more than about (ε or ln 1/δ)/ρ."""
 
+    rounding = 2.0**-50
+
     def __init__(self, rho: float) -> None:
         self.rho = rho
         largest = min(max(-math.log(rho), 0.0) + BEYOND, LARGEST) if rho > 0.0 else 0.0
