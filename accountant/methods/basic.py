@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Method, Target
-from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.rdp import RenyiMethod
@@ -78,7 +77,7 @@ class BasicMethod:
         return BasicProfile(scenario, relation)
 
 
-_ALONE: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
+_ALONE: tuple[Method, ...] = (ZcdpMethod(), PldMethod(), RenyiMethod())
 """Whose ε of one use is taken."""
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
@@ -28,36 +29,17 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
-from affidavit.accountant.nodes import walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Exponential,
-    Leaf,
-    Plan,
-    Poisson,
-    Pure,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "lowest", "seen"]
 
 
-EXACT: tuple[Method, ...] = (
-    GaussianMethod(),
-    OptimalMethod(),
-    BlocksMethod(),
-    AdaptiveMethod(),
-    PldMethod(),
-)
+EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), BlocksMethod(), AdaptiveMethod(), PldMethod())
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
-SHORT, STEP = 7e5, 1e3
-"""Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
 APART = 0.125
 """At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
 RANGE_ROUNDING = 1e-15
@@ -78,11 +60,13 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario, relation: Relation) -> bool:
     match method:
         case OptimalMethod():
-            return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+            return all(isinstance(node, (nodes.Pure, nodes.Approximate)) for node, _ in scenario.nodes())
         case BlocksMethod() if not method.is_sharp(scenario, relation):
             return False
         case PldMethod():
-            enveloped = (isinstance(one, (Exponential, OneOf)) for node, _ in scenario.nodes() for one in walk(node))
+            enveloped = (
+                isinstance(one, (nodes.Exponential, OneOf)) for node, _ in scenario.nodes() for one in nodes.walk(node)
+            )
             return not (holds_zcdp(scenario) or any(enveloped))
     return method.exact and not holds_zcdp(scenario)
 
@@ -155,8 +139,6 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
                 return replace(found[-1], interval=Interval(0.0, found[-1].interval.upper))
     if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
         found += [_found(method, scenario, relation, target) for method in spared]
-    if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
-        found.append(_found(AdaptiveMethod(), scenario, relation, target))
     if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
         found.append(_found(PldMethod(), scenario, relation, target))
     if not all(one.attained for one in found):
@@ -207,13 +189,13 @@ def lowest(scenario: Scenario, relation: Relation, target: Target, *, admit: boo
 
 def _one_statement(scenario: Scenario, target: Target) -> float:
     """A lower side by the largest statement of ``zcdp``, the others being idle: it admits a mechanism of two losses."""
-    largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, ZeroConcentrated)), default=0.0)
+    largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, nodes.ZeroConcentrated)), default=0.0)
     return two_losses(largest, epsilon=target.epsilon, delta=target.delta)
 
 
 def _samples_zcdp(scenario: Scenario) -> bool:
     """Whether only zCDP is known of something on a sample."""
-    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
+    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], nodes.ZeroConcentrated))))
 
 
 def _of_like_records(scenario: Scenario, relation: Relation, target: Target) -> float:
@@ -223,15 +205,15 @@ def _of_like_records(scenario: Scenario, relation: Relation, target: Target) -> 
     misses it is one that holds its replacement: the pair of a Poisson sample of the same rate under add-remove, which
     the recursion knows. Other samples are left out there, which costs no more.
     """
-    kept: dict[Plan, int] = {}
+    kept: dict[nodes.Plan, int] = {}
     for node, count in scenario.fixed:
         match node:
-            case Leaf():
+            case nodes.Leaf():
                 kept[node] = kept.get(node, 0) + count
-            case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
-                known = Poisson(math.nextafter(sample / population, 0.0), of)
+            case nodes.WithoutReplacement(population=population, sample=sample, of=nodes.Exponential() as of):
+                known = nodes.Poisson(math.nextafter(sample / population, 0.0), of)
                 kept[known] = kept.get(known, 0) + count
-    if relation == "add-remove" or all(isinstance(node, Leaf) for node in kept):
+    if relation == "add-remove" or all(isinstance(node, nodes.Leaf) for node in kept):
         return 0.0
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
     chosen = replace(scenario, fixed=tuple(kept.items()))
@@ -277,13 +259,6 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
 def _wide(interval: Interval, target: Target) -> bool:
     loud = LOUD_WIDTH if target.delta is not None and interval.lower > LOUD else 0.0
     return interval.upper - interval.lower > max(target.tolerance, loud) * interval.upper
-
-
-def _is_short(scenario: Scenario, relation: Relation) -> bool:
-    """Whether the recursion over all uses, which is as sharp as is asked, is bearable beside the blocks."""
-    in_front = bool(scenario.exponentials) and (not scenario.fixed or scenario.order == "fixed-first")
-    points = recursion_points(scenario) + STEP * scenario.uses if in_front else math.inf
-    return points <= SHORT and not AdaptiveMethod().why_not(scenario, relation)
 
 
 LEAST = 2.3e-308

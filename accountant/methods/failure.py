@@ -17,19 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.leaves import facts
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    Leaf,
-    Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
-    unrolled,
-)
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
 
@@ -42,25 +33,25 @@ def certain_failure(scenario: Scenario) -> float:
     return -math.expm1(log) * (1.0 - ROUNDING)
 
 
-def _log_intact(node: Plan) -> float:
+def _log_intact(node: nodes.Plan) -> float:
     """ln of the probability that one use does not fail."""
     match node:
-        case Approximate(delta=delta):
+        case nodes.Approximate(delta=delta):
             return _log_rest(delta)
-        case Poisson(absent=Plan()) | Moved(leaves=False):
+        case nodes.Poisson(absent=nodes.Plan()) | Moved(leaves=False):
             return 0.0
     return _log_without(node, _log_intact, 0.0)
 
 
-def _log_without(node: Plan, below: Callable[[Plan], float], other: float) -> float:
+def _log_without(node: nodes.Plan, below: Callable[[nodes.Plan], float], other: float) -> float:
     """ln of the probability that nothing happens in a node, from that ``below``; of any other node ``other``."""
     match node:
-        case Poisson() | WithoutReplacement():
+        case nodes.Poisson() | nodes.WithoutReplacement():
             return _log_rest(node.rate * -math.expm1(below(node.of)))
         case Moved(node=sample):
             return below(sample)
-        case Compose() | Repeat():
-            return math.fsum(count * below(one) for one, count in unrolled(node))
+        case nodes.Compose() | nodes.Repeat():
+            return math.fsum(count * below(one) for one, count in nodes.unrolled(node))
     return other
 
 
@@ -72,8 +63,10 @@ def costs_infinity(scenario: Scenario, delta: float) -> bool:
     """Whether it shows that δ(ε) > ``delta`` at every ε."""
     if certain_failure(scenario) > delta:
         return True
-    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, Approximate)), default=0.0)
-    return failing >= delta and any(isinstance(node, Leaf) and facts(node).is_endless for node, _ in scenario.fixed)
+    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, nodes.Approximate)), default=0.0)
+    return failing >= delta and any(
+        isinstance(node, nodes.Leaf) and facts(node).is_endless for node, _ in scenario.fixed
+    )
 
 
 def most_taken(scenario: Scenario) -> float:
@@ -84,6 +77,6 @@ def most_taken(scenario: Scenario) -> float:
     return min(1.0, -math.expm1(log) * (1.0 + ROUNDING))
 
 
-def _log_left_out(node: Plan) -> float:
+def _log_left_out(node: nodes.Plan) -> float:
     """ln of at most the probability that the record is not in it."""
     return _log_without(node, _log_left_out, -math.inf)

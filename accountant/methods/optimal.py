@@ -10,17 +10,13 @@ Equal ε_i give a binomial L; unequal ones a product, enumerated while its suppo
 The pair is its own mirror image. For leaves of which more is known (exponential, Laplace) the
 same number is an upper side only. Any relation: the leaf's ε is stated for it.
 
-Evaluation: all terms are positive; probabilities come from log-gamma, whose error in the
-largest exponent is charged (relative 1e-15 per unit of exponent, doubled).
+Evaluation: ``pld.atomic``; all terms are positive.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-
-import numpy as np
-from numpy.typing import NDArray
 
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
@@ -29,7 +25,7 @@ from affidavit.accountant.methods.base import Interval, Target, certain_delta
 from affidavit.accountant.plan import Approximate, Leaf, Plan, Pure
 from affidavit.accountant.validate import Relation
 
-__all__ = ["OptimalMethod", "TwoPointProfile", "pure_costs", "two_point_losses"]
+__all__ = ["OptimalMethod", "TwoPointProfile", "pure_cost", "pure_costs"]
 
 MAX_SUPPORT = 2_000_000
 MAX_EXACT_USES = 64
@@ -66,80 +62,41 @@ def _by_epsilon(costs: list[tuple[float, float, int]]) -> dict[float, int]:
     return counts
 
 
-def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """(losses, log-probabilities under P, relative error) of the randomised-response product."""
-    from scipy.special import gammaln
-
-    losses = np.zeros(1)
-    logs = np.zeros(1)
-    error = 1e-13
-    for epsilon, count in sorted(_by_epsilon(costs).items()):
-        if epsilon == 0.0 or count == 0:
-            continue
-        k = np.arange(count + 1, dtype=float)
-        log_down = -math.log1p(math.exp(epsilon)) if epsilon < 700.0 else -epsilon
-        log_up = -math.log1p(math.exp(-epsilon))
-        log_choose = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
-        log_p = log_choose + k * log_up + (count - k) * log_down
-        losses = np.add.outer(losses, (2.0 * k - count) * epsilon).ravel()
-        logs = np.add.outer(logs, log_p).ravel()
-        magnitude = float(gammaln(count + 1.0)) + count * abs(log_down)
-        error += 4e-16 * magnitude
-    return losses, logs, error
-
-
-def log_kept(costs: list[tuple[float, float, int]]) -> float:
-    """ln Π(1 − δ_i)."""
-    return sum(count * (math.log1p(-delta) if delta < 1.0 else -math.inf) for _, delta, count in costs if count)
-
-
 class TwoPointProfile:
     """Profile of a composition of (ε_i, δ_i) pairs; ``exact`` if nothing better is known of them."""
 
     def __init__(self, costs: list[tuple[float, float, int]], *, exact: bool) -> None:
+        from affidavit.accountant.pld.atomic import product, pure
+        from affidavit.accountant.pld.curve import ever
+
         self.exact = exact
-        self.revealed = -math.expm1(log_kept(costs))
+        self.revealed = ever((delta, count) for _, delta, count in costs)
         self._costs = costs
-        self.infinite = any(math.isinf(epsilon) for epsilon, _, count in costs if count)
-        if self.infinite:
-            return
-        losses, logs, self.error = two_point_losses(costs)
-        order = np.argsort(losses)
-        self._losses = losses[order]
-        self._widest = math.fsum(epsilon * count for epsilon, _, count in costs)
-        # One rounding for each product and each sum of at most len(costs) terms, none above the widest loss.
-        self._loss_error = 2.3e-16 * (len(costs) + 1) * self._widest
-        self._mass = np.exp(logs[order])
+        losing = [(epsilon, count) for epsilon, count in sorted(_by_epsilon(costs).items()) if epsilon and count]
+        self.infinite = any(math.isinf(epsilon) for epsilon, _ in losing)
+        self._law = None if self.infinite else product([(pure(one), n) for one, n in losing], most=MAX_SUPPORT)
 
     def delta(self, epsilon: float) -> Interval:
-        """Sum over the losses above ``epsilon``."""
-        if self.infinite:
+        """What is revealed, and of the rest the losses above ``epsilon``."""
+        if self._law is None:
             return Interval(0.0, 1.0)
-        above = int(np.searchsorted(self._losses, epsilon, side="right"))
-        shortfall = -np.expm1(epsilon - self._losses[above:])
-        value = float(np.sum(self._mass[above:] * shortfall))
-        # Each loss is off by at most ``reach``: so is every shortfall, and a loss that far below ε may lie above it.
-        reach = self._loss_error + 4e-16 * (abs(epsilon) + 1.0)
-        near = int(np.searchsorted(self._losses, epsilon - reach, side="left"))
-        slack = reach * float(np.sum(self._mass[near:]))
-        kept = 1.0 - self.revealed
-        upper = min(1.0, self.revealed * (1.0 + 1e-13) + kept * (value * (1.0 + self.error) + slack))
-        lower = self.revealed * (1.0 - 1e-13) + kept * (value * (1.0 - self.error) - slack)
-        return Interval(max(0.0, lower) if self.exact else certain_delta(epsilon), upper)
+        (low, high), kept = self._law.delta(epsilon), 1.0 - self.revealed
+        upper = min(1.0, self.revealed * (1.0 + 1e-13) + kept * high * (1.0 + 1e-13))
+        lower = self.revealed * (1.0 - 1e-13) + kept * low * (1.0 - 1e-13)
+        return Interval(lower if self.exact else certain_delta(epsilon), upper)
 
     def epsilon(self, delta: float) -> Interval:
         """Where each side falls to ``delta``; infinite if more than that is revealed."""
         from affidavit.accountant.pld.inverse import inverse
 
-        if self.infinite or self.revealed * (1.0 - 1e-13) > delta:
-            return Interval(math.inf if self.exact and not self.infinite else 0.0, math.inf)
-        largest = math.nextafter(self._widest, math.inf) * (1.0 + 1e-15)
+        if self._law is None or self.revealed * (1.0 - 1e-13) > delta:
+            return Interval(0.0 if self.infinite or not self.exact else math.inf, math.inf)
+        largest = self._law.high
         lower, upper = inverse(self.delta, delta, furthest=2.0 * largest, near=0.5 * largest)
+        upper = min(upper, largest)
         if self.revealed * (1.0 + 1e-13) > delta:
             # At exactly what is revealed, nothing else may be: the largest loss.
             upper = largest if self._reveals_at_most(delta) else math.inf
-        elif upper > self._widest * (1.0 + 1e-15):
-            upper = largest
         return Interval(min(lower, upper) if self.exact else 0.0, upper)
 
     def _reveals_at_most(self, delta: float) -> bool:

@@ -13,12 +13,11 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from affidavit.accountant import decimals
+from affidavit.accountant import decimals, nodes
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.leaves import NONE, Loss, facts
 from affidavit.accountant.methods.base import Interval
-from affidavit.accountant.plan import Compose, Leaf, Plan, Poisson, Pure, Repeat, WithoutReplacement, unrolled
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
@@ -33,18 +32,20 @@ def amplified(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def _largest_loss(node: Plan, relation: Relation) -> Loss:
+def _largest_loss(node: nodes.Plan, relation: Relation) -> Loss:
     """(lower, upper) of the largest loss of one use; exact where the node states it."""
     match node:
-        case Leaf():
+        case nodes.Leaf():
             return facts(node).largest
         case OneOf(options=options):
             return Fraction(0), max(_largest_loss(option, relation)[1] for option in options)
-        case Compose() | Repeat():
-            return _total(unrolled(node), relation)
-        case Poisson(rate=rate, of=Pure(epsilon=replaced), absent=Pure(epsilon=gone)) if relation == "substitution":
+        case nodes.Compose() | nodes.Repeat():
+            return _total(nodes.unrolled(node), relation)
+        case nodes.Poisson(rate=rate, of=nodes.Pure(epsilon=replaced), absent=nodes.Pure(epsilon=gone)) if (
+            relation == "substitution"
+        ):
             return _replaced(replaced, gone, rate)
-        case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
+        case nodes.Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
             change = _largest_loss(of, relation)
             if absent is None:
                 return _sampled(change, 1.0 if rate > 0.0 else 0.0)
@@ -52,9 +53,9 @@ def _largest_loss(node: Plan, relation: Relation) -> Loss:
             return both[0], min(both[1], change[1])
         case Moved(node=moved):
             return _largest_loss(moved, node.relation)
-        case Poisson(rate=rate, of=of):
+        case nodes.Poisson(rate=rate, of=of):
             return _sampled(_largest_loss(of, relation), rate)
-        case WithoutReplacement(of=of):
+        case nodes.WithoutReplacement(of=of):
             return _sampled(_largest_loss(of, "substitution"), node.rate)
         case _:
             return Fraction(0), math.inf
@@ -82,7 +83,7 @@ def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:
     return Interval(decimals.float_at_most(lower), decimals.float_at_least(upper))
 
 
-def _total(uses: Iterable[tuple[Plan, int]], relation: Relation) -> Loss:
+def _total(uses: Iterable[tuple[nodes.Plan, int]], relation: Relation) -> Loss:
     lower, upper = NONE
     for node, count in uses:
         if count:

@@ -31,13 +31,12 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.leaves import Renyi, facts
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Interval, Target, least
-from affidavit.accountant.nodes import outermost, unrolled, walk
-from affidavit.accountant.plan import Compose, Gaussian, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
@@ -54,7 +53,7 @@ class _NoBoundError(ValueError):
     """Why a node has no Rényi bound, in a few words."""
 
 
-def rdp(plan: Plan, relation: Relation) -> Renyi:
+def rdp(plan: nodes.Plan, relation: Relation) -> Renyi:
     """ρ(α) of ``plan`` for orders α >= 1 (order 1, the Kullback-Leibler divergence, is bounded from just above).
 
     Raises ``ValueError``, with the reason, where a node has no Rényi bound under ``relation``.
@@ -64,31 +63,33 @@ def rdp(plan: Plan, relation: Relation) -> Renyi:
 
 
 @lru_cache(maxsize=512)
-def _curve(plan: Plan, relation: Relation) -> Renyi:
+def _curve(plan: nodes.Plan, relation: Relation) -> Renyi:
     match plan:
-        case Compose() | Repeat():
-            curves = [(_curve(one, relation), count) for one, count in unrolled(plan)]
+        case nodes.Compose() | nodes.Repeat():
+            curves = [(_curve(one, relation), count) for one, count in nodes.unrolled(plan)]
             return lambda order: math.fsum(count * curve(order) for curve, count in curves)
         case OneOf(options=options):
             each = [_curve(option, relation) for option in options]
             return lambda order: max(curve(order) for curve in each)
         case Moved(node=sample):
             return _curve(sample, plan.relation)
-        case Poisson(rate=rate, of=of, absent=absent):
-            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
+        case nodes.Poisson(rate=rate, of=of, absent=absent):
+            if any(isinstance(node, nodes.WithoutReplacement) for node in nodes.walk(of)):
                 raise _NoBoundError("no theorem for sampling without replacement inside a Poisson sample")
             if relation == "substitution":
                 return _sampled(rate, of, relation, others=None if absent is None else _curve(absent, "zero-out"))
             return _sampled(rate, of, relation, poisson=True)
-        case WithoutReplacement(sample=sample, of=of):
-            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
+        case nodes.WithoutReplacement(sample=sample, of=of):
+            if any(node.population != sample for node in nodes.outermost(of, nodes.WithoutReplacement)):
                 raise _NoBoundError("an inner sample without replacement must be drawn from the outer sample")
             inner = _curve(of, "substitution")
             return _sampled(plan.rate, of, "substitution", poisson=relation == "add-remove", others=inner)
     return _leaf(plan)
 
 
-def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool = False, others: Renyi | None = None) -> Renyi:
+def _sampled(
+    rate: float, of: nodes.Plan, relation: Relation, *, poisson: bool = False, others: Renyi | None = None
+) -> Renyi:
     """``of`` on a sample, its cost stated for ``relation``; ``poisson`` picks the pair (γP + (1−γ)Q, Q).
 
     ``others``: how far samples without the place are from those with it; None where nothing is known of that.
@@ -121,27 +122,33 @@ def _cached(curve: Renyi) -> Renyi:
     return lru_cache(maxsize=4096)(curve)
 
 
-def _gaussian_square(plan: Plan) -> float | None:
+def _gaussian_square(plan: nodes.Plan) -> float | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: their composition is one Gaussian."""
     squares: list[float] = []
-    for leaf, count in unrolled(plan):
-        if not isinstance(leaf, Gaussian):
+    for leaf, count in nodes.unrolled(plan):
+        if not isinstance(leaf, nodes.Gaussian):
             return None
         squares.append(count / leaf.noise_multiplier / leaf.noise_multiplier if leaf.noise_multiplier else math.inf)
     return math.fsum(squares)
 
 
-def _leaf(leaf: Plan) -> Renyi:
-    if not isinstance(leaf, Leaf):
+def _leaf(leaf: nodes.Plan) -> Renyi:
+    if not isinstance(leaf, nodes.Leaf):
         raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
     if (renyi := facts(leaf).renyi) is None:
         raise _NoBoundError(f"an {leaf.kind} guarantee has no Rényi bound")
     return renyi
 
 
-def _least(value: Callable[[float], float]) -> float:
-    """The least of ``value`` over ln(α − 1): a grid, then golden section around its best point."""
-    low, high = LOG_ORDERS
+def _least(terms: Callable[[float], tuple[float, ...]], orders: tuple[float, float], rounding: float) -> float:
+    """The least sum of ``terms`` over ln(α − 1), rounding charged: a grid, then golden section around its best."""
+
+    def value(log_over: float) -> float:
+        parts = terms(log_over)
+        total = sum(parts) + rounding * sum(map(abs, parts))
+        return math.inf if math.isnan(total) else total  # of infinities that cancel nothing is known
+
+    low, high = orders
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
@@ -150,10 +157,15 @@ def _least(value: Callable[[float], float]) -> float:
 
 
 class RenyiProfile:
-    """The best order's conversion: an upper side."""
+    """The best order's conversion of ρ(α): an upper side. ``orders``: the range of ln(α − 1) that is searched.
 
-    def __init__(self, plan: Plan, relation: Relation) -> None:
-        self._curve = rdp(plan, relation)
+    ``rounding``: of each term, relative; a ρ(α) that is a product has less of it.
+    """
+
+    rounding = 1e-12
+
+    def __init__(self, curve: Renyi, *, orders: tuple[float, float] = LOG_ORDERS) -> None:
+        self._curve, self._orders = curve, orders
 
     def epsilon(self, delta: float) -> Interval:
         """The least over orders; +inf where no order gives one."""
@@ -165,22 +177,22 @@ class RenyiProfile:
             return Interval(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
         log_delta = math.log(delta)
 
-        def at(log_over: float) -> float:
+        def terms(log_over: float) -> tuple[float, ...]:
             over = math.exp(log_over)
-            return self._curve(1.0 + over) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
+            gain = math.log1p(math.exp(-log_over))
+            return self._curve(1.0 + over), -gain, -log_delta / over, -math.log1p(over) / over
 
-        found = _least(at)
-        return Interval(0.0, max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf)
+        return Interval(0.0, max(0.0, _least(terms, self._orders, self.rounding)))
 
     def delta(self, epsilon: float) -> Interval:
         """The least over orders; at most 1."""
 
-        def at(log_over: float) -> float:
+        def terms(log_over: float) -> tuple[float, ...]:
             over = math.exp(log_over)
-            return over * (self._curve(1.0 + over) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
+            gain = over * math.log1p(math.exp(-log_over))
+            return over * self._curve(1.0 + over), -over * epsilon, -gain, -math.log1p(over)
 
-        found = _least(at)
-        return Interval(0.0, math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0)))
+        return Interval(0.0, math.exp(min(_least(terms, self._orders, self.rounding), 0.0)))
 
 
 class RenyiMethod:
@@ -197,8 +209,8 @@ class RenyiMethod:
         return ""
 
     def profile(self, scenario: Scenario, relation: Relation, _target: Target) -> RenyiProfile:
-        return RenyiProfile(_as_plan(scenario), relation)
+        return RenyiProfile(rdp(_as_plan(scenario), relation))
 
 
-def _as_plan(scenario: Scenario) -> Plan:
-    return Compose(tuple(Repeat(count, node) for node, count in scenario.nodes()))
+def _as_plan(scenario: Scenario) -> nodes.Plan:
+    return nodes.Compose(tuple(nodes.Repeat(count, node) for node, count in scenario.nodes()))

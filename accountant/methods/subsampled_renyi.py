@@ -57,20 +57,11 @@ def poisson_gaussian(order: float, *, sigma: float, rate: float) -> float:
     if peak == -math.inf:
         return 0.0
     log_total = peak + math.log(float(np.exp(terms - peak).sum()) * step) + QUADRATURE
-    # ln(1 + e^{log_total})
-    log_moment = log_total + math.log1p(math.exp(-log_total)) if log_total > 0.0 else math.log1p(math.exp(log_total))
-    return log_moment / (order - 1.0)
+    return float(np.logaddexp(0.0, log_total)) / (order - 1.0)
 
 
 def _log_binomial(n: int, k: int) -> float:
     return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
-
-
-def _log_sum(terms: list[float]) -> float:
-    peak = max(terms)
-    if math.isinf(peak):
-        return peak
-    return peak + math.log(math.fsum(math.exp(term - peak) for term in terms))
 
 
 def poisson_any(inner: Callable[[float], float], *, rate: float) -> Callable[[int], float]:
@@ -89,7 +80,7 @@ def poisson_any(inner: Callable[[float], float], *, rate: float) -> Callable[[in
             math.log(3.0) + _log_binomial(order, k) + (order - k) * rest + k * kept + (k - 1) * at(float(k))
             for k in range(3, order + 1)
         )
-        return _log_sum(terms) * (1.0 + 1e-12) + 1e-14 * order
+        return float(np.logaddexp.reduce(terms)) * (1.0 + 1e-12) + 1e-14 * order
 
     return whole
 
@@ -119,9 +110,7 @@ def fixed_size_any(inner: Callable[[float], float], *, rate: float) -> Callable[
         terms.extend(
             k * kept + _log_binomial(order, k) + (k - 1) * at(float(k)) + capped(k) for k in range(3, order + 1)
         )
-        total = _log_sum(terms)
-        log_moment = total + math.log1p(math.exp(-total)) if total > 0.0 else math.log1p(math.exp(total))
-        return log_moment * (1.0 + 1e-12)
+        return float(np.logaddexp.reduce([0.0, *terms])) * (1.0 + 1e-12)
 
     return whole
 

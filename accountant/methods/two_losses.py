@@ -23,11 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["TwoLosses", "two_losses"]
-
-Array = NDArray[np.float64]
 
 CELLS, SMALLEST = 600, 1e-6
 """Cells of x, in equal ratios, and the first point of x as a share of the last."""

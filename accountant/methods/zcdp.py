@@ -22,24 +22,18 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta, least
-from affidavit.accountant.nodes import rebuilt, walk
-from affidavit.accountant.plan import (
-    Gaussian,
-    Plan,
-    Pure,
-    ZeroConcentrated,
-)
+from affidavit.accountant.methods.base import Interval, Target, certain_delta
+from affidavit.accountant.methods.rdp import RenyiProfile
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
 
-ROUNDING, UNITS = 1e-12, 2.0**-50
-LOWEST = -40.0
-"""ln(α − 1) from which on the best α is looked for."""
+LOWEST, BEYOND, LARGEST = -40.0, 40.0, 700.0
+"""ln(α − 1) from which on the best α is looked for; how far beyond ln 1/ρ; where float64 ends."""
 
 
 def stand_in(scenario: Scenario) -> Scenario | None:
@@ -47,23 +41,25 @@ def stand_in(scenario: Scenario) -> Scenario | None:
 
     None if it has none, and where only an upper side is of use.
     """
-    below = [one for node, _ in scenario.fixed for one in walk(node)]
-    if any(isinstance(one, OneOf) for one in below) or not any(isinstance(one, ZeroConcentrated) for one in below):
+    below = [one for node, _ in scenario.fixed for one in nodes.walk(node)]
+    if any(isinstance(one, OneOf) for one in below) or not any(
+        isinstance(one, nodes.ZeroConcentrated) for one in below
+    ):
         return None
-    fixed: dict[Plan, int] = {}
+    fixed: dict[nodes.Plan, int] = {}
     for node, count in scenario.fixed:
         gaussian = _gaussian(node)
-        if gaussian != Pure(0.0):
+        if gaussian != nodes.Pure(0.0):
             fixed[gaussian] = fixed.get(gaussian, 0) + count
     return replace(scenario, fixed=tuple(fixed.items()))
 
 
-def _gaussian(node: Plan) -> Plan:
+def _gaussian(node: nodes.Plan) -> nodes.Plan:
     """The case with Gaussians of equal ρ; of ρ = 0 what releases nothing."""
     match node:
-        case ZeroConcentrated(rho=rho):
-            return Gaussian(_equal_noise(rho)) if rho > 0.0 else Pure(0.0)
-    return rebuilt(node, _gaussian)
+        case nodes.ZeroConcentrated(rho=rho):
+            return nodes.Gaussian(_equal_noise(rho)) if rho > 0.0 else nodes.Pure(0.0)
+    return nodes.rebuilt(node, _gaussian)
 
 
 def _equal_noise(rho: float) -> float:
@@ -74,46 +70,23 @@ def _equal_noise(rho: float) -> float:
     return sigma
 
 
-def log_delta(epsilon: float, *, rho: float) -> float:
-    """Logarithm of the conversion at the best α found by golden section over ln(α − 1)."""
+class ZcdpProfile(RenyiProfile):
+    """Profile of ρ-zCDP: ρ(α) = ρα, whose best α − 1 is no more than about (ε or ln 1/δ)/ρ."""
 
-    def at(x: float) -> float:
-        over = math.exp(x)
-        # ln[(1 − 1/α)^α/(α − 1)] = −(α − 1) ln(1 + 1/(α − 1)) − ln α, without the cancellation of large orders.
-        return over * ((1.0 + over) * rho - epsilon) - over * math.log1p(math.exp(-x)) - math.log1p(over)
-
-    high = max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
-    return least(at, LOWEST, high, rounds=80)
-
-
-class ZcdpProfile:
-    """Profile of ρ-zCDP."""
+    rounding = 2.0**-50
 
     def __init__(self, rho: float) -> None:
         self.rho = rho
+        largest = min(max(-math.log(rho), 0.0) + BEYOND, LARGEST) if rho > 0.0 else 0.0
+        super().__init__(lambda order: order * rho, orders=(LOWEST, largest))
 
     def delta(self, epsilon: float) -> Interval:
-        """The conversion above; 1 where it says nothing."""
-        if self.rho == 0.0:
-            return Interval(0.0, certain_delta(epsilon))
-        if math.isinf(self.rho):
-            return Interval(0.0, 1.0)
-        exponent = log_delta(epsilon, rho=self.rho)
-        return Interval(0.0, 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + ROUNDING)))
+        """The conversion; what is certain where nothing is released."""
+        return super().delta(epsilon) if self.rho else Interval(0.0, certain_delta(epsilon))
 
     def epsilon(self, delta: float) -> Interval:
-        """The conversion at the best α, solved for ε."""
-        if self.rho == 0.0 or math.isinf(self.rho):
-            return Interval(0.0, self.rho)
-        log_delta = math.log(min(delta, 1.0))
-
-        def at(x: float) -> float:
-            over = math.exp(x)
-            terms = (1.0 + over) * self.rho, -log_delta / over, -math.log1p(math.exp(-x)), -math.log1p(over) / over
-            return sum(terms) + UNITS * sum(map(abs, terms))
-
-        high = max(2.0, 0.5 * (math.log1p(-log_delta) - math.log(self.rho)) + 4.0)
-        return Interval(0.0, max(0.0, least(at, LOWEST, high, rounds=80)))
+        """The same, solved for ε."""
+        return super().epsilon(delta) if self.rho else Interval(0.0, 0.0)
 
 
 class ZcdpMethod:

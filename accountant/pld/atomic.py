@@ -3,21 +3,25 @@ r"""Pairs with finitely many losses: pure and approximate DP, and composed PLDs.
 Pure (ε₀, 0)-DP is dominated by randomised response, which attains it: losses ±ε₀ with P-masses
 e^{ε₀}/(1+e^{ε₀}) and 1/(1+e^{ε₀}); (ε₀, δ₀)-DP by the same scaled by 1 − δ₀ with
 P-mass δ₀ at +inf and Q-mass δ₀ at −inf (Kairouz, Oh, Viswanath 2015, theorem 3.2). Both are
-attained and symmetric.
+attained and symmetric. A few of them are multiplied out (``product``): equal losses are binomial.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import gammaln
 
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs
+from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs, ever
 
-__all__ = ["Atomic", "approximate", "pure"]
+__all__ = ["Atomic", "approximate", "product", "pure"]
 
 MOST_TERMS = 2**18
 """Beyond so many δ is the difference of two tails."""
+PRODUCT_LOSSES = 20_000
+"""Most losses of an exact product beside other curves."""
 
 
 class Atomic(Curve):
@@ -26,8 +30,10 @@ class Atomic(Curve):
     Q's mass at a finite loss l is e^{−l} times P's; ``q_missing``, by default what is missing
     from 1, sits at loss −inf. ``infinity`` is P's mass at +inf. P-masses need not add up to 1 on
     a lower side: what is missing counts as a loss of −inf. ``atoms`` are the losses that the grid
-    should hit, all of them by default.
+    should hit, all of them by default; ``moved`` is what rounding may have moved the losses by.
     """
+
+    moved = 0.0
 
     def __init__(
         self,
@@ -60,15 +66,16 @@ class Atomic(Curve):
     def deltas(self, epsilon: Array) -> tuple[Array, Array]:
         """δ(ε) as sums of positive terms, so accurate between the last two losses too."""
         if epsilon.size * self.losses.size > MOST_TERMS:
-            return super().deltas(epsilon)
-        gaps = np.minimum(np.subtract.outer(epsilon, self.losses), 0.0)
-        masses = np.exp(self.log_p)
-        value = -np.expm1(gaps) @ masses
-        above = gaps < 0.0
-        size = np.max(np.where(above, np.abs(self.log_p), 0.0), axis=1, initial=0.0)
-        slack = (value + self.infinity) * ROUNDING * (8.0 + math.log2(self.losses.size + 1) + size)
-        # The rounding of ε − l matters where the gap is small.
-        slack += ROUNDING * (np.abs(epsilon) + abs(self.high)) * (above @ masses)
+            return super().deltas(epsilon + self.moved)[0], super().deltas(epsilon - self.moved)[1]
+        first = int(np.searchsorted(self.losses, np.min(epsilon, initial=math.inf) - self.moved))
+        log_p = self.log_p[first:]
+        gaps, masses = np.subtract.outer(epsilon, self.losses[first:]), np.exp(log_p)
+        value = -np.expm1(np.minimum(gaps, 0.0)) @ masses
+        above = gaps < self.moved
+        size = np.max(np.where(above, np.abs(log_p), 0.0), axis=1, initial=0.0)
+        slack = (value + self.infinity) * (ROUNDING * (8.0 + math.log2(self.losses.size + 1) + size) + self.accuracy)
+        # The rounding of l and of ε − l matters where the gap is small.
+        slack += (self.moved + ROUNDING * (np.abs(epsilon) + abs(self.high))) * (above @ masses)
         slack = np.where(epsilon >= self.high, 0.0, slack)
         value += self.infinity
         return np.maximum(value - slack, 0.0), np.minimum(value + slack, 1.0)
@@ -107,3 +114,33 @@ def approximate(epsilon: float, delta: float) -> Curve:
     if epsilon == 0.0:
         return Atomic(np.array([0.0]), np.array([keep]), infinity=delta, q_missing=delta)
     return Atomic(np.array([-epsilon, epsilon]), keep + np.array([log_low, log_high]), infinity=delta, q_missing=delta)
+
+
+def product(parts: Sequence[tuple[Curve, int]], *, most: int = PRODUCT_LOSSES) -> Atomic | None:
+    """The exact composition of curves with one or two atoms, if it has at most so many losses.
+
+    A binomial coefficient is off by the rounding of log-gamma, below 4 units of the largest twice: with a part's other
+    roundings below 12 units of what its logarithms are sums of, and one unit for each sum over parts.
+    """
+    losses, log_p, moved, accuracy = np.zeros(1), np.zeros(1), 0.0, 0.0
+    if math.prod(count + 1 for _, count in parts) > most:
+        return None
+    for curve, count in parts:
+        if not (isinstance(curve, Atomic) and curve.polygon and curve.losses.size <= 2):
+            return None
+        highs = np.arange(count + 1.0) if curve.losses.size == 2 else np.zeros(1)
+        lows = count - highs
+        ways = gammaln(count + 1.0) - gammaln(highs + 1.0) - gammaln(lows + 1.0) if highs.size > 1 else highs
+        added = lows * curve.losses[0] + highs * curve.losses[-1]
+        weight = ways + lows * curve.log_p[0] + highs * curve.log_p[-1]
+        losses, log_p = np.add.outer(losses, added).ravel(), np.add.outer(log_p, weight).ravel()
+        moved += count * float(np.abs(curve.losses).max())
+        accuracy += 1.0 + float(gammaln(count + 1.0)) - count * float(curve.log_p.min())
+    order = np.argsort(losses, kind="stable")
+    infinity = ever((curve.infinity, count) for curve, count in parts)
+    missing = ever((curve.bottom, count) for curve, count in parts)
+    result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
+    unit = 0.5 * ROUNDING
+    result.accuracy, result.moved = unit * (len(parts) + 12) * accuracy, unit * (len(parts) + 2) * moved
+    result.low, result.high = result.low - result.moved, result.high + result.moved
+    return result

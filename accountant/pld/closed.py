@@ -107,13 +107,11 @@ class Closed:
         sizes = np.abs(self.log_masses) + np.abs(self.losses)
         return self.accuracy + 4.0 * UNIT * (4.0 + float(sizes[self.log_masses > -750.0].max(initial=0.0)))
 
-    def tilted(self, tilt: float, _frequency: float) -> ClosedTilt:
+    def tilted(self, tilt: float, _frequency: float = 0.0) -> ClosedTilt:
         """At Re s = ``tilt``."""
         return ClosedTilt(self, tilt)
 
-    def lifted(self, tilt: float) -> ClosedTilt:
-        """The same."""
-        return ClosedTilt(self, tilt)
+    lifted = tilted
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.gaussian_pair import WIDTH, Pair
-from affidavit.accountant.pld.mixture import UNIT, Cells, Window, cells, log_sum
+from affidavit.accountant.pld.mixture import UNIT, Cells, Window, cells
 
 __all__ = ["Common", "Pairs", "common_part", "log_beyond"]
 
@@ -69,9 +69,9 @@ def log_beyond(pairs: Pairs, odds: float) -> float:
     for pair, count in pairs:
         window = pair.between(odds, None)
         found = _cells(pair, window.low or 0.0)
-        logs += [math.log(count) + float(log_sum(found.log_mass + window.log_share(found.high)))]
+        logs += [math.log(count) + float(np.logaddexp.reduce(found.log_mass + window.log_share(found.high)))]
         logs += [math.log(count) + float(found.log_beyond[-1])]
-    return float(log_sum(np.array(logs)))
+    return float(np.logaddexp.reduce(logs))
 
 
 def _cells(pair: Pair, at: float) -> Cells:
@@ -94,7 +94,7 @@ def _charge(pairs: list[tuple[Pair, Window, int]], precision: float, epsilon: fl
         loss = pair.p.log_ratio(high) - pair.q.log_ratio(high)
         size = float((pair.p.size(high) + pair.q.size(high)).max())
         rounding = 16.0 * UNIT * (len(high) + 64.0 + TILTS * size)
-        logs += count * (log_sum(log_mass[:, None] + np.outer(loss, TILTS)) + rounding)
+        logs += count * (np.logaddexp.reduce(log_mass[:, None] + np.outer(loss, TILTS)) + rounding)
     logs += 1e-14 * np.abs(logs)
     best = int(np.argmin(logs - TILTS * epsilon))
     return Common(float(TILTS[best]), float(logs[best]), outside)

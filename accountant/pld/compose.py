@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array
+from affidavit.accountant.pld.curve import Array, ever
 from affidavit.accountant.pld.discretise import LEAST, Masses, Side
 from affidavit.accountant.pld.saddle import Saddle
-from affidavit.accountant.pld.transform import UNIT, beyond_mass, convolve, loss_shift, mass_at_infinity
+from affidavit.accountant.pld.transform import UNIT, beyond_mass, convolve, log_moments, loss_shift
 
 __all__ = ["Tail", "compose_masses", "window"]
 
@@ -170,7 +170,7 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     upper = side == "upper"
     theta, step = saddle.theta, parts[0][0].step
     around = window(parts, bottom=saddle.bottom, top=saddle.top, limit=limit)
-    infinity = mass_at_infinity(parts)
+    infinity = ever((part.infinity, count) for part, count in parts)
     composed = convolve(parts, theta, around.size)
     error, total = composed.error, composed.log_moment
     tilted, losses = around.unfolded(composed.tilted), around.losses
@@ -193,10 +193,13 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     extra = folded = 0.0
     if upper:
         extra = LEAST * sum(count for _, count in parts)
-        extra += beyond_mass(parts, saddle.up, around.end) if around.above else 0.0
+        extra += beyond_mass(saddle.up, log_moments(parts, saddle.up), around.end) if around.above else 0.0
     else:
-        for outside, exponents, end in ((around.below, saddle.down, bottom), (around.above, saddle.up, around.end)):
-            folded += beyond_mass(parts, exponents, end, theta=theta, log_moment=total) if outside else 0.0
+        outside = (False, around.below, saddle.down, bottom), (True, around.above, saddle.up, around.end)
+        for above, is_there, exponents, end in outside:
+            if is_there:
+                moments = log_moments(parts, exponents)
+                folded += beyond_mass(exponents, moments, end, above=above, theta=theta, log_moment=total)
     return Tail(
         side=side,
         step=step,

@@ -40,6 +40,7 @@ import numpy as np
 
 from affidavit.accountant.pld.closed import Closed
 from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
+from affidavit.accountant.pld.curve import ever
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
@@ -69,7 +70,8 @@ LOWER_TILTS = (1.0, 0.75, 0.55, 0.4, 0.3)
 OTHER_TILTS = (1.03, 1.1, 1.25, 1.6, 2.5)
 STEEPEST = 5e3
 """θε beyond which ε is settled long before δ is."""
-FURTHEST = 1e12
+FURTHEST, GUESSED = 1e12, 1e-4
+"""Beyond it no ε is sought; how closely one is guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,6 @@ def inverted(parts: CurveParts) -> Inverted | None:
     """Samples of Gaussians, and laws whose transform is a formula; None with anything else, or of Gaussians alone."""
     uses: list[tuple[Use, int]] = []
     precisions: list[float] = []
-    infinite: list[float] = []
     for curve, count in parts:
         if isinstance(curve, Gaussian):
             precisions.append(count * curve.mu**2)
@@ -154,9 +155,8 @@ def inverted(parts: CurveParts) -> Inverted | None:
         if use is None or (isinstance(use, Closed) and (count > MOST_USES or use.infinity >= 1.0)):
             return None
         uses.append((use, count))
-        if isinstance(use, Closed) and use.infinity:
-            infinite.append(count * math.log1p(-use.infinity))
-    return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
+    infinity = ever((use.infinity, count) for use, count in uses if isinstance(use, Closed))
+    return Inverted(tuple(uses), math.fsum(precisions), infinity) if uses else None
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
@@ -194,15 +194,12 @@ def _moved(whole: Whole) -> float:
 
 def _largest_alone(parts: CurveParts, delta: float) -> float:
     """A guess of ε where few uses cost anything: as if each δ added up; rather too low."""
-    from scipy.optimize import brentq
 
-    def excess(epsilon: float) -> float:
-        return math.log(max(math.fsum(count * curve.delta(epsilon)[1] for curve, count in parts), 1e-323) / delta)
+    def sides(epsilon: float) -> tuple[float, float]:
+        each = [(curve.delta(epsilon), count) for curve, count in parts]
+        return math.fsum(count * low for (low, _), count in each), math.fsum(count * high for (_, high), count in each)
 
-    high = 1e-6
-    while excess(high) > 0.0 and high < FURTHEST:
-        high *= 4.0
-    return float(brentq(excess, 0.0, high, rtol=1e-4)) if excess(0.0) > 0.0 > excess(high) else high
+    return min(inverse(sides, delta, furthest=FURTHEST, close=GUESSED)[1], FURTHEST)
 
 
 def _plain(whole: Whole, target: float, log_delta: float, limit: float) -> Contour | None:

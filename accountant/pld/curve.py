@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Curve", "Direction", "FullLoss", "Logs", "NoLoss", "OneStep", "Swapped", "log_complement"]
+__all__ = ["Array", "Curve", "Direction", "FullLoss", "Logs", "NoLoss", "OneStep", "Swapped", "ever", "log_complement"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,6 +52,11 @@ class Logs(NamedTuple):
         p_head, q_head = log_complement(p_tail), log_complement(q_tail)
         swapped = (q_head, p_tail), (p_head, q_tail), (q_tail, p_head), (p_tail, q_head)
         return cls(*(np.where(negative, below, above) for below, above in swapped))
+
+
+def ever(chances: Iterable[tuple[float, int]]) -> float:
+    """1 − Π (1 − p)^n: that something of chance p happens, in n tries of each."""
+    return -math.expm1(math.fsum(n * (math.log1p(-p) if p < 1.0 else -math.inf) for p, n in chances if n))
 
 
 def log_complement(log_mass: Array) -> Array:
@@ -168,11 +174,12 @@ class Direction:
     upper: Curve
     lower: Curve | None
 
-    @property
-    def reached(self) -> Direction:
-        """The pair that is attained, by itself; that of nothing released where none is known."""
-        pair = self.lower or _NO_LOSS
-        return Direction(pair, pair)
+    def through(self, change: Callable[[Curve], Curve]) -> Direction:
+        """Both curves changed; what is attained stays one object."""
+        upper = change(self.upper)
+        if self.lower is None:
+            return Direction(upper, None)
+        return Direction(upper, upper if self.lower is self.upper else change(self.lower))
 
 
 _NO_LOSS = NoLoss()
@@ -199,17 +206,20 @@ class OneStep:
         """Whether the lower side is the dominating pair itself, in both directions."""
         return self.forward.lower is self.forward.upper and self.backward.lower is self.backward.upper
 
+    def each(self, change: Callable[[Direction], Direction]) -> OneStep:
+        """Both directions changed; one that answers for both is changed once."""
+        forward = change(self.forward)
+        return OneStep(forward, forward if self.symmetric else change(self.backward))
+
     @property
     def least(self) -> OneStep:
         """The lower side alone: what it costs at most is said elsewhere."""
-        forward = Direction(_NO_LOSS, self.forward.lower)
-        return OneStep(forward, forward if self.symmetric else Direction(_NO_LOSS, self.backward.lower))
+        return self.each(lambda one: Direction(_NO_LOSS, one.lower))
 
     @property
     def reached(self) -> OneStep:
-        """The pairs that are attained, by themselves."""
-        forward = self.forward.reached
-        return OneStep(forward, forward if self.symmetric else self.backward.reached)
+        """The pairs that are attained, by themselves; those of nothing released where none is known."""
+        return self.each(lambda one: Direction(one.lower or _NO_LOSS, one.lower or _NO_LOSS))
 
     @classmethod
     def attained(cls, curve: Curve, *, symmetric: bool = False) -> OneStep:
@@ -220,7 +230,4 @@ class OneStep:
     def dominated(cls, curve: Curve, *, lower: Curve | None = None, symmetric: bool = False) -> OneStep:
         """A dominating pair; ``lower`` is a pair that is attained, None if none is known."""
         forward = Direction(curve, lower)
-        if symmetric:
-            return cls(forward, forward)
-        other = curve.swapped()
-        return cls(forward, Direction(other, other if lower is curve else None if lower is None else lower.swapped()))
+        return cls(forward, forward if symmetric else forward.through(lambda one: one.swapped()))

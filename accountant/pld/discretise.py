@@ -40,7 +40,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["LEAST", "Masses", "Side", "bins", "discretise_lower", "discretise_upper", "loss_rounding"]
+__all__ = ["LEAST", "Masses", "Side", "bins", "discretise_lower", "discretise_upper", "less", "loss_rounding", "parted"]
 
 Side = Literal["upper", "lower"]
 
@@ -101,10 +101,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     logs = curve.logs(_between(curve, grid, step))
     infinity = curve.infinity
     # The masses at ±inf stay where they are: what follows is about the finite losses.
-    if infinity > 0.0:
-        logs = logs._replace(p_tail=_without(logs.p_tail, infinity))
-    if curve.bottom > 0.0:
-        logs = logs._replace(q_head=_without(logs.q_head, curve.bottom))
+    logs = logs._replace(p_tail=less(logs.p_tail, infinity), q_head=less(logs.q_head, curve.bottom))
     first, last = _ends(logs, grid)
     if last <= first or grid[last] < 0.0:
         return _one_loss(curve, step, logs)
@@ -167,8 +164,10 @@ def _one_loss(curve: Curve, step: float, logs: Logs) -> Masses:
     return Masses(merged, step, np.array([1.0 - curve.infinity]), curve.infinity, _rounding(logs))
 
 
-def _without(log_mass: Array, mass: float) -> Array:
+def less(log_mass: Array, mass: float) -> Array:
     """ln(e^x − mass), nothing where that is rounding."""
+    if mass == 0.0:
+        return log_mass
     rest = np.exp(log_mass) - mass
     with np.errstate(divide="ignore"):
         return np.where(rest > 1e-12 * mass, np.log(np.maximum(rest, 0.0)), -math.inf)
@@ -194,8 +193,8 @@ def bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     Bin i lies between the points i and i+1 of ``logs``; for P and for Q apart, tails or heads
     are subtracted, whichever are smaller.
     """
-    p_near, p_far = _smaller(logs.p_tail, logs.p_head)
-    q_near, q_far = _smaller(logs.q_tail, logs.q_head)
+    p_near, p_far = parted(logs.p_tail, logs.p_head)
+    q_near, q_far = parted(logs.q_tail, logs.q_head)
     p_big, p_small = np.exp(p_near), np.exp(p_far)
     q_big, q_small = np.exp(np.minimum(at + q_near, 700.0)), np.exp(np.minimum(at + q_far, 700.0))
     size_p = np.where(np.isfinite(p_near), np.abs(p_near), 0.0)
@@ -204,7 +203,7 @@ def bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     return p_big - p_small, q_big - q_small, error
 
 
-def _smaller(log_tail: Array, log_head: Array) -> tuple[Array, Array]:
+def parted(log_tail: Array, log_head: Array) -> tuple[Array, Array]:
     """(near, far) with e^near − e^far the mass of each bin."""
     use_tail = log_tail[:-1] < log_head[1:]
     return np.where(use_tail, log_tail[:-1], log_head[1:]), np.where(use_tail, log_tail[1:], log_head[:-1])

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from affidavit.accountant.pld.contour import contour
-from affidavit.accountant.pld.curve import Curve, OneStep
+from affidavit.accountant.pld.curve import Curve, OneStep, ever
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.inverse import inverse
@@ -123,9 +123,7 @@ def _trivial(parts: CurveParts, target: Target) -> float | None:
 
 
 def _infinity(parts: CurveParts) -> float:
-    if any(curve.infinity >= 1.0 for curve, _ in parts):
-        return 1.0
-    return -math.expm1(math.fsum(count * math.log1p(-curve.infinity) for curve, count in parts))
+    return ever((curve.infinity, count) for curve, count in parts)
 
 
 def _bracket(
@@ -247,13 +245,7 @@ def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float)
         return _widened(known)
     if len(parts) == 1 and parts[0][1] == 1:
         return _single(parts[0][0], target)
-    found = two_uses(
-        parts,
-        delta=target.delta,
-        epsilon=target.epsilon,
-        tolerance=tolerance,
-        enough=enough,
-    )
+    found = two_uses(parts, delta=target.delta, epsilon=target.epsilon, tolerance=tolerance, enough=enough)
     if found is not None:
         return found[0], min(found[1], _limit(parts, target))
     if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
@@ -294,10 +286,7 @@ def _total_variation(parts: CurveParts) -> float:
     δ(0) is the distance in total variation. Pairs that are coupled each as well as they can be agree in all uses with
     probability Π (1 − δ_j(0)). So what runs on a sample of rate q has a δ(0) of q at most, n uses of 1 − (1 − q)^n.
     """
-    each = [(curve.delta(0.0)[1], count) for curve, count in parts]
-    if any(delta >= 1.0 for delta, _ in each):
-        return 1.0
-    return -math.expm1(math.fsum(count * math.log1p(-delta) for delta, count in each)) * (1.0 + 2e-15)
+    return ever((curve.delta(0.0)[1], count) for curve, count in parts) * (1.0 + 2e-15)
 
 
 def _widened(value: float) -> tuple[float, float]:
@@ -311,7 +300,5 @@ def _single(curve: Curve, target: Target) -> tuple[float, float]:
     if target.epsilon is not None:
         return curve.delta(target.epsilon)
     delta = target.delta or 0.0
-    if delta < curve.infinity:
-        return math.inf, math.inf
     lower, upper = inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
-    return lower, min(upper, max(curve.high, 0.0))
+    return lower, math.inf if delta < curve.infinity else min(upper, max(curve.high, 0.0))

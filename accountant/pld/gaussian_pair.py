@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells, log_sum
+from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 
@@ -146,7 +146,9 @@ class Pair:
             q_turn = np.abs(self.q.turned(low, height)[0])
             q_turn[0] = self.q.spread * height
             turn = np.abs(self.p.turned(high, height)[0]) + q_turn
-            size = float(np.logaddexp(log_sum(logs + frequency * turn), far + frequency * self.distance * height))
+            size = float(
+                np.logaddexp(np.logaddexp.reduce(logs + frequency * turn), far + frequency * self.distance * height)
+            )
             grown = 0.5 * self.curvature * height**2 - tilt * math.log(math.cos(0.5 * self.q.spread * height))
             best = max(best, _step(height, grown + max(size, 0.0) + LOG_DEEP - LOG_NOTHING))
         return best

@@ -8,10 +8,11 @@ its tails are the pair's: −Q(L > l) is a slope of the maximum there.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["Largest"]
+__all__ = ["Largest", "Least"]
 
 ACCURACY = 1e-12
 """Of the tails: curves that float64 cannot tell apart are taken for one another."""
@@ -19,8 +20,6 @@ ACCURACY = 1e-12
 
 class Largest(Curve):
     """An upper side; see the module."""
-
-    __slots__ = ("accuracy", "convex", "curves", "high", "infinity", "low")
 
     def __init__(self, curves: tuple[Curve, ...]) -> None:
         self.curves = curves
@@ -41,5 +40,23 @@ class Largest(Curve):
                 )
                 for one in each
             ]
-        best = np.argmax(np.nan_to_num(np.array(heights), nan=0.0), axis=0)[np.newaxis]
-        return Logs(*(np.take_along_axis(np.array([one[i] for one in each]), best, axis=0)[0] for i in range(4)))
+        chosen = self._chosen(np.nan_to_num(np.array(heights), nan=0.0))[np.newaxis]
+        return Logs(*(np.take_along_axis(np.array([one[i] for one in each]), chosen, axis=0)[0] for i in range(4)))
+
+    def _chosen(self, heights: Array) -> NDArray[np.intp]:
+        return heights.argmax(axis=0)
+
+
+class Least(Largest):
+    """The smallest of several upper bounds of one profile, all symmetric; its convex minorant counts."""
+
+    symmetric = True
+
+    def __init__(self, curves: tuple[Curve, ...]) -> None:
+        super().__init__(curves)
+        self.infinity = self.bottom = min(curve.infinity for curve in curves)
+        self.atoms = tuple(sorted({atom for curve in curves for atom in curve.atoms}))
+        self.convex = False
+
+    def _chosen(self, heights: Array) -> NDArray[np.intp]:
+        return heights.argmin(axis=0)

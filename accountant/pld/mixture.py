@@ -12,7 +12,7 @@ from scipy.special import expit, log_ndtr
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.subsample import log_mixed
 
-__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells", "log_sum"]
+__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells"]
 
 UNIT = 2.0**-53
 CELLS = 1000
@@ -95,13 +95,6 @@ class Window(NamedTuple):
                 hazard = np.exp(np.minimum(-0.5 * z * z - share, 700.0))
                 result += hazard * ((np.abs(x) + abs(end)) / abs(self.width) + np.abs(z))
         return result
-
-
-def log_sum(logs: Array) -> Array:
-    """ln Σ e^logs over the first axis."""
-    top = logs.max(axis=0)
-    result: Array = top + np.log(np.exp(logs - top).sum(axis=0))
-    return result
 
 
 class Cells(NamedTuple):

@@ -9,8 +9,8 @@ upper side takes the least of the masses (r + E) e^{K − θ l}, the lower side 
 (r − E − F) e^{K − θ l}, E the transform's error and F a bound on the mass folded in from outside the
 window. Mass above the window goes to +inf (upper) or is dropped (lower).
 
-Pure and approximate mechanisms have two losses each, so a few of them are multiplied out instead: exact from both
-sides, whatever the size of their losses.
+Pure and approximate mechanisms have two losses each, so a few of them are multiplied out instead (``atomic``): exact
+from both sides, whatever the size of their losses.
 """
 
 from __future__ import annotations
@@ -18,24 +18,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-from affidavit.accountant.pld.atomic import Atomic
+from affidavit.accountant.pld.atomic import Atomic, product
 from affidavit.accountant.pld.compose import window
 from affidavit.accountant.pld.concentrated import Concentrated
-from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep
+from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep, ever
 from affidavit.accountant.pld.discretise import LEAST, Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
-from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
+from affidavit.accountant.pld.transform import beyond_mass, convolve, log_moments, loss_shift
 
-__all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step", "product"]
+__all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step"]
 
-PRODUCT_LOSSES = 20_000
-"""Most losses of an exact product."""
 POINTS = 2**15
 LOWER_POINTS = 2**13
 """A lower side on a sample is hardly less for so few."""
@@ -69,53 +66,20 @@ def composed_step(parts: tuple[tuple[OneStep, int], ...], log_nothing: float = L
 
 
 def _direction(parts: Sequence[tuple[Direction, int]], log_nothing: float) -> Direction:
+    def composed(curves: CurveParts, side: Side) -> Curve:
+        once = len(curves) == 1 and curves[0][1] == 1
+        return curves[0][0] if once else composed_curve(curves, side=side, log_nothing=log_nothing)
+
     upper = merged([(direction.upper, count) for direction, count in parts])
-    if any(isinstance(curve, Concentrated) for curve, _ in upper):
-        # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
-        return Direction(composed_curve(upper, side="upper", log_nothing=log_nothing), None)
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
-    if len(upper) == 1 and upper[0][1] == 1 and upper == lower:
-        return Direction(upper[0][0], upper[0][0])
-    if upper == lower and (exact := product(upper)) is not None:
-        return Direction(exact, exact)
-    once = len(upper) == 1 and upper[0][1] == 1
-    return Direction(
-        upper[0][0] if once else composed_curve(upper, side="upper", log_nothing=log_nothing),
-        composed_curve(lower, side="lower", log_nothing=log_nothing) if lower else None,
-    )
+    if any(isinstance(curve, Concentrated) for curve, _ in upper) or not lower:
+        # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
+        return Direction(composed(upper, "upper"), None)
+    return Direction(composed(upper, "upper"), composed(lower, "lower"))
 
 
-def _log_binomials(count: int) -> Array:
-    """ln C(count, k) for k = 0 … count, each of the whole number."""
-    ways = accumulate(range(count), lambda chosen, k: chosen * (count - k) // (k + 1), initial=1)
-    return np.array([math.log(chosen) for chosen in ways])
-
-
-@lru_cache(maxsize=16)
-def product(parts: CurveParts) -> Atomic | None:
-    """The exact composition of curves with one or two atoms, if it has few losses."""
-    losses, log_p = np.zeros(1), np.zeros(1)
-    if math.prod(count + 1 for _, count in parts) > PRODUCT_LOSSES:
-        return None
-    for curve, count in parts:
-        if not (isinstance(curve, Atomic) and curve.polygon and curve.losses.size <= 2):
-            return None
-        highs = np.arange(count + 1.0) if curve.losses.size == 2 else np.zeros(1)
-        ways = _log_binomials(count)[: len(highs)]
-        lows = count - highs
-        added = lows * curve.losses[0] + highs * curve.losses[-1]
-        weight = ways + lows * curve.log_p[0] + highs * curve.log_p[-1]
-        losses, log_p = np.add.outer(losses, added).ravel(), np.add.outer(log_p, weight).ravel()
-    order = np.argsort(losses, kind="stable")
-    infinity, missing = (
-        max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
-        for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
-    )
-    result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
-    # The relative error of a mass is the error of its logarithm: a few roundings a part.
-    size = float(np.max(-log_p[log_p > -750.0], initial=0.0))
-    result.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
-    return result
+_exact = lru_cache(maxsize=16)(product)
+"""One object, where it is asked from both sides."""
 
 
 @lru_cache(maxsize=16)
@@ -123,7 +87,7 @@ def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NO
     """The composition of ``parts`` as a curve, from one side; ``ordered`` as in ``composed_law``."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
-    exact = product(parts)
+    exact = _exact(parts)
     if exact is not None:
         return exact
     law = composed_law(parts, side=side, log_nothing=log_nothing, ordered=ordered)
@@ -133,8 +97,7 @@ def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NO
         return NoLoss()
     curve = Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
     # Q's mass at −inf is certain where the parts' is; the rest of what Q lacks is truncation.
-    certain = math.fsum(count * math.log1p(-part.bottom) for part, count in parts)
-    curve.bottom = -math.expm1(certain) * (1.0 - 1e-14)
+    curve.bottom = ever((part.bottom, count) for part, count in parts) * (1.0 - 1e-14)
     return curve
 
 
@@ -167,7 +130,7 @@ def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, ordered: 
     ends = (False, around.below, float(losses[0])), (True, around.above, around.end)
     best = np.full(losses.size, math.inf if upper else 0.0)
     exponents = [*exponents, *thetas]
-    moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
+    moments = log_moments(discretised, exponents)
     for theta in thetas:
         composed = convolve(discretised, theta, around.size)
         if composed.relative > 1.0:  # losses so large that nothing is left of their digits
@@ -179,31 +142,22 @@ def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, ordered: 
             best = np.minimum(best, np.maximum(mass, LEAST))
         else:
             folded = sum(
-                _beyond(exponents, moments, end, theta=theta, log_moment=composed.log_moment, above=above)
+                beyond_mass(exponents, moments, end, above=above, theta=theta, log_moment=composed.log_moment)
                 for above, outside, end in ends
                 if outside
             )
             mass = (tilted - composed.error - folded) * untilt * math.exp(-composed.relative)
             best = np.maximum(best, np.where(mass < LEAST, 0.0, mass))
-    infinity = mass_at_infinity(discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
+    infinity = ever((part.infinity, n) for part, n in discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
     if upper and infinity > 0.0:
         infinity += LEAST * sum(count for _, count in discretised)
     if upper and around.above:
-        infinity += _beyond(exponents, moments, around.end, theta=0.0, log_moment=0.0, above=True)
+        infinity += beyond_mass(exponents, moments, around.end)
     if upper:
         # All that lies below is raised to the first loss: the tail sums then start at 1 or more.
         best[0] = max(float(best[0]), 1.0 - infinity - float(best[1:].sum()))
     shift = loss_shift(discretised)
     return Law(losses + (shift if upper else -shift), best, min(infinity, 1.0))
-
-
-def _beyond(
-    exponents: Sequence[float], moments: Array, end: float, *, theta: float, log_moment: float, above: bool
-) -> float:
-    """Chernoff bound on the mass tilted by ``theta`` beyond ``end``; 1 if no exponent lies on that side."""
-    t = np.asarray(exponents)
-    bounds = (moments - log_moment - (t - theta) * end)[t > theta if above else t < theta]
-    return math.exp(min(float(bounds.min(initial=0.0)), 0.0)) * (1.0 + 1e-9)
 
 
 def _cut(

@@ -10,7 +10,7 @@ from affidavit.accountant.pld.compose import compose_masses
 from affidavit.accountant.pld.discretise import Masses, Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, lattice, masses
 from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
-from affidavit.accountant.pld.transform import beyond_mass
+from affidavit.accountant.pld.transform import beyond_mass, log_moments
 
 __all__ = ["HUGE", "Problem", "Target"]
 
@@ -134,4 +134,5 @@ class Problem:
     def _chernoff(self, discretised: list[tuple[Masses, int]]) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
         epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
-        return min(1.0, beyond_mass(discretised, [theta, *self.saddle.up], epsilon))
+        exponents = [theta, *self.saddle.up]
+        return beyond_mass(exponents, log_moments(discretised, exponents), epsilon)

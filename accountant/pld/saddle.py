@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import erfcx
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.pld.discretise import less, parted
 
 __all__ = ["Saddle", "Sketch", "cumulants", "find_saddle", "sketch"]
 
@@ -91,8 +92,8 @@ def _resolved(curve: Curve, edges: Array, logs: Logs, log_mass: float) -> tuple[
     """With even points added between the losses beyond which less than the given mass lies."""
     bottom, top = -math.inf, math.inf
     for _ in range(8):
-        log_tail, log_head = _finite(curve, logs)
-        low, high = np.flatnonzero(log_head <= log_mass), np.flatnonzero(log_tail <= log_mass)
+        low = np.flatnonzero(logs.p_head <= log_mass)
+        high = np.flatnonzero(less(logs.p_tail, curve.infinity) <= log_mass)
         new_bottom = float(edges[low[-1]]) if low.size else float(edges[0])
         new_top = float(edges[high[0]]) if high.size else float(edges[-1])
         if new_top - new_bottom > 0.8 * (top - bottom) or new_top <= new_bottom:
@@ -108,33 +109,24 @@ def _resolved(curve: Curve, edges: Array, logs: Logs, log_mass: float) -> tuple[
     return edges, logs
 
 
-def _finite(curve: Curve, logs: Logs) -> tuple[Array, Array]:
-    if curve.infinity == 0.0:
-        return logs.p_tail, logs.p_head
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(np.exp(logs.p_tail) - curve.infinity, 0.0)), logs.p_head
-
-
 def _merge(curve: Curve, edges: Array, logs: Logs) -> Sketch:
-    log_tail, log_head = _finite(curve, logs)
+    log_tail = less(logs.p_tail, curve.infinity)
     lower_edge = np.concatenate(([edges[0]], edges))
     upper_edge = np.concatenate((edges, [edges[-1]]))
-    log_p = _log_bins(log_tail, log_head)
+    log_p = _log_bins(log_tail, logs.p_head)
     log_q = _log_bins(logs.q_tail, logs.q_head)
     with np.errstate(invalid="ignore"):
         losses = np.clip(np.nan_to_num(log_p - log_q, nan=0.0), lower_edge, upper_edge)
     keep = log_p > -2000.0
     if not keep.any():
         keep[0] = True
-    return Sketch(losses[keep], log_p[keep], edges, log_tail, log_head, edges + logs.q_head)
+    return Sketch(losses[keep], log_p[keep], edges, log_tail, logs.p_head, edges + logs.q_head)
 
 
 def _log_bins(log_tail: Array, log_head: Array) -> Array:
     """ln of the masses below, between and above the edges."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        use_tail = log_tail[:-1] < log_head[1:]
-        near = np.where(use_tail, log_tail[:-1], log_head[1:])
-        far = np.where(use_tail, log_tail[1:], log_head[:-1])
+        near, far = parted(log_tail, log_head)
         between = np.where(far < near, near + np.log(-np.expm1(np.minimum(far - near, 0.0))), -math.inf)
     return np.concatenate(([log_head[0]], between, [log_tail[-1]]))
 

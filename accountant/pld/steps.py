@@ -27,10 +27,10 @@ from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, O
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
-from affidavit.accountant.pld.largest import Largest
+from affidavit.accountant.pld.largest import Largest, Least
 from affidavit.accountant.pld.nested import LOG_NOTHING, composed_step
 from affidavit.accountant.pld.replaced import replaced_step
-from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
+from affidavit.accountant.pld.subsample import Diluted, Mixed, PoissonSubstitution, TwoSided
 from affidavit.accountant.pld.three_gaussians import gaussian_shifts, replaced_gaussian
 from affidavit.accountant.validate import Relation
 
@@ -131,9 +131,10 @@ def _one_step(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
 def _largest(steps: list[OneStep]) -> OneStep:
     """The pair of the largest curve, in each direction."""
     forward = Direction(Largest(tuple(step.forward.upper for step in steps)), None)
-    if all(step.symmetric for step in steps):
-        return OneStep(forward, forward)
-    return OneStep(forward, Direction(Largest(tuple(step.backward.upper for step in steps)), None))
+    symmetric = all(step.symmetric for step in steps)
+    return OneStep(
+        forward, forward if symmetric else Direction(Largest(tuple(step.backward.upper for step in steps)), None)
+    )
 
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
@@ -200,8 +201,8 @@ def _poisson(node: nodes.Poisson, relation: Relation, asked: _Asked) -> OneStep:
         if node.absent is not None:
             return _poisson_substitution(node, node.absent, inner, asked)
         return _diluted(inner, rate)
-    forward = _amplified(inner.forward, lambda curve: Mixed(curve, rate))
-    backward = _amplified(inner.backward, lambda curve: Mixed(curve.swapped(), rate).swapped())
+    forward = inner.forward.through(lambda curve: Mixed(curve, rate))
+    backward = inner.backward.through(lambda curve: Mixed(curve.swapped(), rate).swapped())
     if inner.symmetric:
         swapped = forward.upper.swapped()  # of one object, so that lower is upper where it is attained
         backward = Direction(swapped, swapped if inner.tight else backward.lower)
@@ -226,7 +227,7 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, ask
     upper: Curve = PoissonSubstitution(_either_order(gone), change, node.rate)
     if not covers(node.of, absent, gaussians=True):
         # Where taking a record away costs more than replacing it, to know it need not help.
-        upper = Lesser(upper, Diluted(change, node.rate))
+        upper = Least((upper, Diluted(change, node.rate)))
         least = inner if covers(absent, node.of, gaussians=True) else None
     else:
         least = gone
@@ -237,18 +238,8 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, ask
     return OneStep.dominated(upper, lower=pair)
 
 
-def _amplified(one: Direction, amplify: Callable[[Curve], Curve]) -> Direction:
-    upper = amplify(one.upper)
-    if one.lower is one.upper:
-        return Direction(upper, upper)
-    return Direction(upper, None if one.lower is None else amplify(one.lower))
-
-
 def _diluted(inner: OneStep, rate: float) -> OneStep:
-    forward = _amplified(inner.forward, lambda curve: Diluted(curve, rate))
-    if inner.symmetric:
-        return OneStep(forward, forward)
-    return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
+    return inner.each(lambda one: one.through(lambda curve: Diluted(curve, rate)))
 
 
 def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, asked: _Asked) -> OneStep:
@@ -267,19 +258,15 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, ask
             if _replaces_both(node.of)
             else _below(node.of, "zero-out", asked._replace(explicit=True)).forward.lower
         )
-    tight = attained is curve
+    mixed = Direction(curve, attained).through(lambda one: Mixed(one, rate))
     if relation == "add-remove":
-        mixed = Mixed(curve, rate)
-        if tight:
-            return OneStep.attained(mixed)
-        return OneStep.dominated(mixed, lower=None if attained is None else Mixed(attained, rate))
-    combined = Combined(curve, rate)
+        return OneStep.dominated(mixed.upper, lower=mixed.lower)
+    combined = TwoSided(mixed.upper)
     if attained is None:
         return OneStep.dominated(combined, symmetric=True)
-    if tight and not asked.explicit:
-        return OneStep.dominated(combined, lower=combined, symmetric=True)
-    pair = Mixed(attained, rate)
-    return OneStep.dominated(combined, lower=pair)
+    if attained is curve and not asked.explicit:
+        return OneStep.attained(combined, symmetric=True)
+    return OneStep.dominated(combined, lower=mixed.lower)
 
 
 def _either_order(step: OneStep) -> Curve:

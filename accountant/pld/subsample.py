@@ -19,7 +19,7 @@ profile is H_α(M‖Q) = γ H_β(P‖Q), β = 1 + (α−1)/γ, for α >= 1−γ,
   the sample, γ from the larger data set; attained by data sets whose other records are all equal
   (Lebeda, Regehr, Kamath, Steinke 2024).
 
-**Combined curve** (``Combined``): without replacement under *substitution* of r by r'. Samples
+**Combined curve** (``TwoSided`` of ``Mixed``): without replacement under *substitution* of r by r'. Samples
 without that place have the same law W on both sides; let A and A' be the outputs with r and r'.
 For α >= 1 put α' = 1 + γ(α−1): by advanced joint convexity (Balle, Barthe, Gaboardi 2018,
 theorems 1 and 2) H_{α'}(M(D)‖M(D')) <= γ [(1−β) H_α(A‖W) + β H_α(A‖A')], β = α'/α; a sample without the
@@ -50,7 +50,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "TwoSided", "log_mixed"]
+__all__ = ["Diluted", "Mixed", "PoissonSubstitution", "TwoSided", "log_mixed"]
 
 
 def log_mixed(loss: Array, rate: float) -> Array:
@@ -162,19 +162,12 @@ class TwoSided(Curve):
         return low, high
 
 
-class Combined(TwoSided):
-    """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
-
-    def __init__(self, curve: Curve, rate: float) -> None:
-        super().__init__(Mixed(curve, rate))
-
-
 class Diluted(Curve):
     """Loss 0 with probability 1−q, the loss of ``curve`` with probability q = ``rate``."""
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
-        self.convex = curve.convex
+        self.convex, self.symmetric = curve.convex, curve.symmetric
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
         self.infinity, self.bottom = rate * curve.infinity, rate * curve.bottom
         self.atoms = _with_zero(curve)
@@ -191,10 +184,6 @@ class Diluted(Curve):
         near, (low, high) = super().deltas(epsilon), self.curve.deltas(np.maximum(epsilon, 0.0))
         low, high = self.rate * low * (1.0 - 2.0**-52), np.minimum(self.rate * high * (1.0 + 2.0**-52), 1.0)
         return np.where(epsilon < 0.0, near[0], low), np.where(epsilon < 0.0, near[1], high)
-
-    def swapped(self) -> Curve:
-        other = self.curve.swapped()
-        return self if other is self.curve else Diluted(other, self.rate)
 
 
 class PoissonSubstitution(Curve):
@@ -242,27 +231,3 @@ class PoissonSubstitution(Curve):
             p_side = np.minimum(np.log(height + scaled), 0.0)
             q_side = np.minimum(np.log(scaled) - size, p_side)
         return Logs.reflected(negative, p_side, q_side)
-
-
-class Lesser(Curve):
-    """The smaller of two upper bounds of one profile, both symmetric, at every loss; its convex minorant counts."""
-
-    convex = False
-    symmetric = True
-
-    def __init__(self, one: Curve, other: Curve) -> None:
-        self.both = one, other
-        self.accuracy = max(one.accuracy, other.accuracy)
-        self.low, self.high = min(one.low, other.low), max(one.high, other.high)
-        self.infinity = self.bottom = min(one.infinity, other.infinity)
-        self.atoms = tuple(sorted({*one.atoms, *other.atoms}))
-
-    def logs(self, loss: Array) -> Logs:
-        one, other = (curve.logs(loss) for curve in self.both)
-        heights = []
-        for tails in (one, other):
-            with np.errstate(invalid="ignore", over="ignore"):
-                scaled = np.where(tails.q_tail > -math.inf, np.exp(np.minimum(loss + tails.q_tail, 0.0)), 0.0)
-            heights.append(np.exp(tails.p_tail) - scaled)
-        first = heights[0] <= heights[1]
-        return Logs(*(np.where(first, a, b) for a, b in zip(one, other, strict=True)))

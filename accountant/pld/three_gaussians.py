@@ -73,6 +73,7 @@ class ThreeGaussians(Curve):
     def __init__(self, *, right: float, left: float, rate: float) -> None:
         self.right, self.left, self.rate = right, left, rate
         self.p, self.q = Mixture(rate, right), Mixture(rate, -left)
+        self.symmetric = left == right  # by x → −x
 
     def _loss(self, x: Array) -> Array:
         return self.p.log_ratio(x) - self.q.log_ratio(x)
@@ -116,10 +117,6 @@ class ThreeGaussians(Curve):
             return tails
 
         return Logs(mixed(-1.0, self.right), mixed(-1.0, -self.left), mixed(1.0, self.right), mixed(1.0, -self.left))
-
-    def swapped(self) -> Curve:
-        """Of the antipodal pair the same: x → −x."""
-        return self if self.left == self.right else super().swapped()
 
 
 def replaced_gaussian(*, replaced: float, absent: float, rate: float) -> OneStep:

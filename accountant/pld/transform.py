@@ -21,7 +21,7 @@ import numpy as np
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.discretise import Masses, loss_rounding
 
-__all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_mgf", "loss_shift", "mass_at_infinity"]
+__all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_moments", "loss_shift"]
 
 UNIT = 2.0**-53
 BUTTERFLY = 8.0
@@ -30,30 +30,17 @@ LOG_DROPPED = -75.0
 """ln of the size below which a coefficient of the composed spectrum counts as 0."""
 
 
-def log_mgf(masses: Masses, theta: float) -> float:
-    """ln Σ p e^{θ l} over the finite masses."""
-    return float(_log_mgfs(masses, [theta])[0])
-
-
-def _log_mgfs(masses: Masses, thetas: Sequence[float]) -> Array:
-    """The same for several θ."""
-    used = np.flatnonzero(masses.masses > 0.0)
-    if used.size == 0:
-        return np.full(len(thetas), -math.inf)
-    log_masses, losses = np.log(masses.masses[used]), masses.origin + masses.step * used
-    exponents = np.multiply.outer(np.array(thetas), losses)
-    exponents += log_masses
-    peaks = exponents.max(axis=1)
-    exponents -= peaks[:, None]
-    result: Array = peaks + np.log(np.exp(exponents, out=exponents).sum(axis=1))
+def log_moments(parts: Sequence[tuple[Masses, int]], exponents: Sequence[float]) -> Array:
+    """ln of the moment Σ p e^{t l} of all parts together, over their finite masses, at each exponent t."""
+    result = np.zeros(len(exponents))
+    for part, count in parts:
+        used = np.flatnonzero(part.masses > 0.0)
+        log_masses, losses = np.log(part.masses[used]), part.origin + part.step * used
+        for i, t in enumerate(exponents):
+            logs = log_masses + t * losses
+            peak = float(logs.max(initial=-math.inf))
+            result[i] += count * (peak + math.log(float(np.exp(logs - peak).sum()))) if used.size else -math.inf
     return result
-
-
-def mass_at_infinity(parts: Sequence[tuple[Masses, int]]) -> float:
-    """1 − Π (1 − p_j)^count_j."""
-    return -math.expm1(
-        math.fsum(count * (math.log1p(-part.infinity) if part.infinity < 1.0 else -math.inf) for part, count in parts)
-    )
 
 
 def loss_shift(parts: Sequence[tuple[Masses, int]]) -> float:
@@ -68,23 +55,21 @@ def _largest(part: Masses) -> float:
 
 
 def beyond_mass(
-    parts: Sequence[tuple[Masses, int]],
     exponents: Sequence[float],
+    moments: Array,
     end: float,
     *,
+    above: bool = True,
     theta: float = 0.0,
     log_moment: float = 0.0,
 ) -> float:
-    """Chernoff: the mass tilted by ``theta``, ``log_moment`` = K(θ), at or beyond ``end``.
+    """Chernoff: the mass tilted by ``theta``, ``log_moment`` = K(θ), at or beyond ``end``, ``above`` it or below.
 
-    Above it for exponents greater than θ, below it for smaller ones; the best of ``exponents``, 1 for none.
+    The best of ``exponents``, with their ``moments``, of those on that side of θ; 1 for none.
     """
-    if not exponents:
-        return 1.0 + 1e-9
-    moments = [count * _log_mgfs(part, exponents) for part, count in parts]
-    bounds = [math.fsum(column) for column in np.stack(moments).T.tolist()]
-    least = min(bound - log_moment - (t - theta) * end for t, bound in zip(exponents, bounds, strict=True))
-    return math.exp(min(least, 0.0)) * (1.0 + 1e-9)
+    t = np.asarray(exponents)
+    bounds = (moments - log_moment - (t - theta) * end)[t > theta if above else t < theta]
+    return math.exp(min(float(bounds.min(initial=0.0)), 0.0)) * (1.0 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +99,7 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
     log_size, slope = np.zeros(half), np.zeros(half)
     log_moment = relative = 0.0
     for part, count in parts:
-        log_m = log_mgf(part, theta)
+        log_m = float(log_moments([(part, 1)], [theta])[0])
         log_moment += count * log_m
         # Relative rounding of the masses, of the tilt and of K.
         relative += count * (part.rounding + 32.0 * UNIT * (1.0 + abs(log_m) + abs(theta) * _largest(part)))

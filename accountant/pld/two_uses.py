@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from affidavit.accountant.pld.atomic import Atomic
+from affidavit.accountant.pld.atomic import Atomic, product
 from affidavit.accountant.pld.curve import ROUNDING, Array, Curve
 from affidavit.accountant.pld.discretise import LEAST, bins, loss_rounding
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.inverse import EXACT, inverse
-from affidavit.accountant.pld.nested import product
 from affidavit.accountant.pld.saddle import find_saddle, sketch
 
 __all__ = ["two_uses"]
@@ -100,7 +99,10 @@ def _answer(
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """δ of ``other`` beside a law from either side: ``low`` and ``high`` hold losses and masses."""
+    """δ of ``other`` beside a law from either side: ``low`` and ``high`` hold losses and masses.
+
+    ``moved``: what rounding may have moved the losses by, beyond the rounding of what is computed with them here.
+    """
 
     other: Curve | _Sum
     low: tuple[Array, Array]
@@ -108,6 +110,7 @@ class _Sum:
     infinity: tuple[float, float]
     split: tuple[Array, Array]
     highest: float
+    moved: float = 0.0
 
     @classmethod
     def exact(cls, law: Atomic, other: Curve) -> _Sum:
@@ -116,7 +119,7 @@ class _Sum:
         error = masses * (law.accuracy + 4.0 * ROUNDING * (2.0 + np.abs(law.log_p)))
         infinity = law.infinity * (1.0 - 1e-14), law.infinity * (1.0 + 1e-14)
         low, high = (law.losses, masses - error), (law.losses, masses + error)
-        return cls(other, low, high, infinity, (masses, masses), _beyond(law.high, other.high))
+        return cls(other, low, high, infinity, (masses, masses), _beyond(law.high, other.high), law.moved)
 
     @classmethod
     def merged(cls, curve: Curve, other: _Sum, edges: Array) -> _Sum:
@@ -164,7 +167,7 @@ class _Sum:
 
     def _terms(self, epsilon: Array, side: int) -> Array:
         losses, masses = self.high if side else self.low
-        rounding = 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
+        rounding = self.moved + 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
         at = np.subtract.outer(epsilon, losses) + (-rounding if side else rounding)
         terms: Array = masses * self._other(at.ravel(), side).reshape(at.shape)
         return terms

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.methods.gaussian import GaussianProfile
+from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.settle import settle
 
 
@@ -27,10 +27,10 @@ def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
 def test_gaussian_profile_encloses_the_closed_form(log_mu: float, quantile: float) -> None:
     mu = 10.0**log_mu
     epsilon = mu * mu / 2 + quantile * mu
-    found = GaussianProfile(mu).delta(epsilon)
+    lower, upper = Gaussian(mu).delta(epsilon)
     truth = gaussian_delta(epsilon, mu)
-    assert found.lower <= truth * (1 + mpmath.mpf(10) ** -30)
-    assert found.upper >= truth * (1 - mpmath.mpf(10) ** -30) or truth < mpmath.mpf("1e-290")
+    assert lower <= truth * (1 + mpmath.mpf(10) ** -30)
+    assert upper >= truth * (1 - mpmath.mpf(10) ** -30) or truth < mpmath.mpf("1e-290")
 
 
 @pytest.mark.parametrize("sigma", [1e9, 1e12, 1e16, 1e20, 1e100])

@@ -135,20 +135,20 @@ def test_sampled_bounds_dominate_the_exact_divergence_of_randomised_response() -
 )
 def test_conversion_of_zcdp(rho: float, epsilon: float, delta: float) -> None:
     """The infimum over orders of Canonne, Kamath and Steinke's formula (peer_faults F19, mpmath)."""
-    ours = RenyiProfile(parse_plan({"kind": "zcdp", "rho": rho}), "add-remove").delta(epsilon).upper
+    ours = RenyiProfile(rdp(parse_plan({"kind": "zcdp", "rho": rho}), "add-remove")).delta(epsilon).upper
     assert delta * (1 - 1e-12) <= ours <= delta * (1 + 1e-6)
 
 
 def test_continuous_orders_beat_a_grid() -> None:
     """σ = 1000: dp-accounting 0.6.0's orders end at 1024 and give 0.0040; the exact ε is 0.0019387."""
-    ours = RenyiProfile(parse_plan(gaussian(1000.0)), "add-remove").epsilon(1e-5).upper
+    ours = RenyiProfile(rdp(parse_plan(gaussian(1000.0)), "add-remove")).epsilon(1e-5).upper
     assert 0.00193872 <= ours < 0.00235
 
 
 def test_one_order_against_another_accountant() -> None:
     """σ = 1, q = 1e-3, 10^6 uses, δ = 1e-8: dp-accounting 0.6.0 says 8.2810 on its grid of orders."""
     plan = parse_plan(repeat(10**6, poisson(1e-3, gaussian(1.0))))
-    ours = RenyiProfile(plan, "add-remove").epsilon(1e-8).upper
+    ours = RenyiProfile(rdp(plan, "add-remove")).epsilon(1e-8).upper
     assert 7.87 < ours <= 8.2811
 
 
@@ -166,7 +166,7 @@ PLANS = [
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_never_below_the_pld(plan: dict[str, Any], delta: float) -> None:
     lower, _ = epsilon_bracket(flatten(parse_plan(plan), "add-remove"), delta=delta)
-    assert RenyiProfile(parse_plan(plan), "add-remove").epsilon(delta).upper >= lower
+    assert RenyiProfile(rdp(parse_plan(plan), "add-remove")).epsilon(delta).upper >= lower
 
 
 @pytest.mark.parametrize("relation", ["substitution", "add-remove"])
@@ -174,7 +174,7 @@ def test_never_below_the_pld_without_replacement(relation: Any) -> None:
     for leaf in (gaussian(1.0), {"kind": "laplace", "noise_multiplier": 1.0}, {"kind": "pure", "epsilon": 0.5}):
         plan = repeat(50, fixed_size(1000, 50, leaf))
         lower, _ = epsilon_bracket(flatten(parse_plan(plan), relation), delta=1e-6)
-        assert RenyiProfile(parse_plan(plan), relation).epsilon(1e-6).upper >= lower
+        assert RenyiProfile(rdp(parse_plan(plan), relation)).epsilon(1e-6).upper >= lower
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_says_where_it_does_not_apply(plan: dict[str, Any], relation: Any, reaso
 
 def test_ends() -> None:
     assert curve(gaussian(1.0), 1.0) == pytest.approx(0.5, rel=1e-5)
-    assert RenyiProfile(parse_plan(gaussian(1.0)), "add-remove").epsilon(1.0).upper == 0.0
-    assert RenyiProfile(parse_plan(gaussian(1.0)), "add-remove").epsilon(0.0).upper == math.inf
-    assert RenyiProfile(parse_plan(gaussian(0.0)), "add-remove").epsilon(1e-5).upper == math.inf
-    assert RenyiProfile(parse_plan(repeat(0, gaussian(1.0))), "add-remove").epsilon(1e-5).upper == 0.0
-    four = RenyiProfile(parse_plan(repeat(4, {"kind": "pure", "epsilon": 0.5})), "add-remove").epsilon(0.0).upper
+    assert RenyiProfile(rdp(parse_plan(gaussian(1.0)), "add-remove")).epsilon(1.0).upper == 0.0
+    assert RenyiProfile(rdp(parse_plan(gaussian(1.0)), "add-remove")).epsilon(0.0).upper == math.inf
+    assert RenyiProfile(rdp(parse_plan(gaussian(0.0)), "add-remove")).epsilon(1e-5).upper == math.inf
+    assert RenyiProfile(rdp(parse_plan(repeat(0, gaussian(1.0))), "add-remove")).epsilon(1e-5).upper == 0.0
+    four = RenyiProfile(rdp(parse_plan(repeat(4, {"kind": "pure", "epsilon": 0.5})), "add-remove")).epsilon(0.0).upper
     assert 2.0 <= four <= 2.0 + 1e-9

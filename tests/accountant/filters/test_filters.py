@@ -194,7 +194,7 @@ def test_what_an_account_holds_is_what_its_guarantee_allows(epsilon: str, delta:
     assert norm.cdf(-e / mu + mu / 2) - math.exp(e) * norm.cdf(-e / mu - mu / 2) == pytest.approx(d, rel=1e-4)
     _, concentrated = holding("zcdp", epsilon=Decimal(epsilon), delta=Decimal(delta)) or (None, Decimal(0))
     gaussian = parse_plan({"kind": "gaussian", "noise_multiplier": 1 / math.sqrt(2 * float(concentrated))})
-    assert rdp.RenyiProfile(gaussian, "add-remove").epsilon(d).upper == pytest.approx(e, rel=1e-4)
+    assert rdp.RenyiProfile(rdp.rdp(gaussian, "add-remove")).epsilon(d).upper == pytest.approx(e, rel=1e-4)
 
 
 def test_budgets_that_a_filter_cannot_keep_are_refused() -> None:

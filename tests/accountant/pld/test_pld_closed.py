@@ -25,7 +25,7 @@ from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.laplace import Laplace
 from affidavit.accountant.pld.problem import Target
-from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed
+from affidavit.accountant.pld.subsample import Diluted, Mixed, TwoSided
 from affidavit.accountant.verifier import recompute
 
 sizes = st.floats(-7.0, 3.0).map(math.exp)
@@ -190,7 +190,7 @@ def test_what_it_does_not_cover_is_left_to_the_lattice() -> None:
     assert contour(((approximate(1.0, 1e-3), 5), (Gaussian(1.0), 1)), delta=1e-3, epsilon=None) is None
     assert contour(((Laplace(1e9), 5), (Gaussian(1.0), 1)), delta=1e-3, epsilon=None) is None
     assert contour(((Laplace(1e-3), 10**300),), delta=1e-3, epsilon=None) is None
-    for curve in (Mixed(Laplace(1.0), 0.5), Combined(pure(1.0), 0.5)):
+    for curve in (Mixed(Laplace(1.0), 0.5), TwoSided(Mixed(pure(1.0), 0.5))):
         assert Closed.of(curve) is None
 
 

@@ -15,7 +15,7 @@ from affidavit.accountant.pld.curve import Curve, FullLoss, NoLoss
 from affidavit.accountant.pld.discrete_gaussian import _pair, _Wide, discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
-from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed, PoissonSubstitution
+from affidavit.accountant.pld.subsample import Diluted, Mixed, PoissonSubstitution, TwoSided
 
 ATOMS = np.array([-0.5, 0.1, math.log((1.0 - 0.5 * math.exp(-0.5) - 0.3 * math.exp(0.1)) / 0.2)])
 CURVES: dict[str, Curve] = {
@@ -36,8 +36,8 @@ CURVES: dict[str, Curve] = {
     "mixed-approximate": Mixed(approximate(0.8, 1e-3), 0.2),
     "mixed-approximate-back": Mixed(approximate(0.8, 1e-3), 0.2).swapped(),
     "mixed-laplace-back": Mixed(Laplace(1.0), 0.3).swapped(),
-    "combined-gaussian": Combined(Gaussian(1.5), 0.03),
-    "combined-pure": Combined(pure(1.3), 0.1),
+    "combined-gaussian": TwoSided(Mixed(Gaussian(1.5), 0.03)),
+    "combined-pure": TwoSided(Mixed(pure(1.3), 0.1)),
     "diluted": Diluted(Gaussian(1.0), 0.2),
     # Q-masses .5, .3, .2; the last loss makes the P-masses add up to 1.
     "atoms": Atomic(ATOMS, np.log(np.array([0.5, 0.3, 0.2])) + ATOMS),
@@ -216,7 +216,7 @@ def test_combined_curve_is_the_theorem(alpha: float) -> None:
     expected = (
         gamma * h(1 + (alpha - 1) / gamma) if alpha >= 1 else 1 - alpha + alpha * gamma * h(1 + (1 / alpha - 1) / gamma)
     )
-    low, high = Combined(base, gamma).delta(math.log(alpha))
+    low, high = TwoSided(Mixed(base, gamma)).delta(math.log(alpha))
     assert low - 1e-12 <= expected <= high + 1e-12
 
 

@@ -17,7 +17,7 @@ from affidavit.accountant.pld.discretise import Masses, _make_convex, discretise
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.grid import anchor, masses
 from affidavit.accountant.pld.laplace import Laplace
-from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed, PoissonSubstitution
+from affidavit.accountant.pld.subsample import Diluted, Mixed, PoissonSubstitution, TwoSided
 
 CURVES: dict[str, Curve] = {
     "gaussian": Gaussian(1.0),
@@ -35,9 +35,9 @@ CURVES: dict[str, Curve] = {
     "mixed-approximate": Mixed(approximate(0.002, 8e-4), 0.03),
     "mixed-approximate-back": Mixed(approximate(0.8, 1e-3), 0.2).swapped(),
     "mixed-twice": Mixed(Mixed(Gaussian(2.0), 0.3), 0.2),
-    "combined-gaussian": Combined(Gaussian(1.5), 0.03),
-    "combined-laplace": Combined(Laplace(1.0), 0.2),
-    "combined-pure": Combined(pure(1.3), 0.1),
+    "combined-gaussian": TwoSided(Mixed(Gaussian(1.5), 0.03)),
+    "combined-laplace": TwoSided(Mixed(Laplace(1.0), 0.2)),
+    "combined-pure": TwoSided(Mixed(pure(1.3), 0.1)),
     "diluted": Diluted(Gaussian(1.0), 0.2),
 }
 

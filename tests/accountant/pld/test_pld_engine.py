@@ -21,7 +21,7 @@ from affidavit.accountant.pld.grid import masses
 from affidavit.accountant.pld.nested import composed_law
 from affidavit.accountant.pld.problem import Target
 from affidavit.accountant.pld.steps import flatten
-from affidavit.accountant.pld.subsample import Combined, Mixed
+from affidavit.accountant.pld.subsample import Mixed, TwoSided
 from support.references import plans as reference_plans
 from support.references import rows
 
@@ -108,7 +108,7 @@ def test_gaussians_merge_exactly() -> None:
 def test_brute_force_over_three_uses(scheme: str, rate: float) -> None:
     """All sequences of losses of a two- or three-point law."""
     base = pure(1.1)
-    curve = {"pure": base, "mixed": Mixed(base, rate), "combined": Combined(base, rate)}[scheme]
+    curve = {"pure": base, "mixed": Mixed(base, rate), "combined": TwoSided(Mixed(base, rate))}[scheme]
     points = np.array(curve.atoms)
     logs = curve.logs(np.concatenate((points, np.nextafter(points, -np.inf))))
     tails = np.exp(logs.p_tail)
