@@ -8,8 +8,8 @@ its loss distribution on a lattice (``computed``), which may have samples in it 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
 the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``; several are one pair,
-that of the most that they cost together, ``blocks``), and with one that is only known to be concentrated
-(``concentrated``).
+that of the most that they cost together, ``blocks``), and with one that is only known to be concentrated: all
+that is so on one sample is one pair of Σρ (Bun, Steinke 2016, Lemma 2.3), that of the conversion's chords (``zcdp``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
-from affidavit.accountant.verifier.concentrated import ConcentratedPair
 from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE
@@ -51,8 +50,9 @@ from affidavit.accountant.verifier.pairs import (
 )
 from affidavit.accountant.verifier.product import Atoms, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, replaced_pairs
+from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
-__all__ = ["expected_delta", "fronts", "largest_pair", "sampled_pairs", "words_of_samples"]
+__all__ = ["concentrated_pair", "expected_delta", "fronts", "largest_pair", "sampled_pairs", "words_of_samples"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
@@ -112,7 +112,7 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
         halves = _halves(branch.steps)
         lower += [(Finite(_product(halves)), 1)] if losses_of(halves) <= MOST_LOSSES else chunked(halves)
     if fixed.rho:
-        upper.append((ConcentratedPair.of(fixed.rho), 1))
+        upper.append((concentrated_pair(fixed.rho, negligible), 1))
         lower.append((GaussianPair(ball(2 * fixed.rho).sqrt()), 1))
     if losses_of(plain) > most_atoms(gaussian=fixed.mu_squared > 0, lattice=lattice or bool(upper)):
         stairs = list(chunked(plain))
@@ -131,6 +131,17 @@ def _in_blocks(steps: Steps) -> bool:
     """Whether there are several, and ``blocks`` do for them."""
     uses = by_range(steps)
     return uses.total() > 1 and min(uses) >= LEAST_RANGE and max(uses) <= LARGEST_RANGE and rho_of(steps) <= MOST
+
+
+@lru_cache(maxsize=16)
+def concentrated_pair(rho: Fraction, negligible: float) -> Pair:
+    """Everything that is ρ-zCDP as a whole: the curve of any of it, and its mirror image, lie below the conversion.
+
+    So they are below the chords of both sides, also below the one between the two points that it touches both at. What
+    else runs there is composed with it: its outcomes may be drawn from its own pairs first, and given them the rest is
+    ρ-zCDP.
+    """
+    return pair_of(zcdp_curve(rho, zcdp_top(float(rho), negligible)))
 
 
 @lru_cache(maxsize=16)
