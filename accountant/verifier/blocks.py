@@ -37,7 +37,7 @@ from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.pairs import Finite
 from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
+from affidavit.accountant.verifier.surrogate import Surrogate, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 __all__ = ["BLOCK", "Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
@@ -149,8 +149,9 @@ class Run:
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
-            block = law_of(_masses(*self.sides, self.step))
-        start = refined(block, float(self.step), parts, small)
+            block = _masses(*self.sides, self.step)
+            law = Masses(block.first, 1, *block.upper)
+        start = refined(law, float(self.step), parts, small)
         behind, slack = self.length, 0.0
         with precision():
             way = way_of(fine)
@@ -162,13 +163,13 @@ class Run:
                 with precision():
                     return self._summed(start, behind, found, fine, small)
             taken = math.floor(STAGE * behind)
-            start, behind = found.after(start, taken, small), behind + taken
+            start, behind = found.after(start, taken, float(fine), small), behind + taken
         return _curve(start, float(fine))
 
-    def _summed(self, start: Law, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
+    def _summed(self, start: Masses, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
         """All the rest at once, on coarser places."""
         rest = self.uses - behind
-        parts = [(Masses(law.first, 1, law.masses, law.infinite), n) for law, n in ((start, 1), (found.law, rest))]
+        parts = [(start, 1), (found.law, rest)]
         curve = _on_multiples(sum_of(parts, ball(fine), negligible=small, upward=True), fine)
         grown = math.exp(found.growth * rest) * (1.0 + 4.0 * STEP)
         values = (curve.upper_values + found.constant * rest) * grown
@@ -197,10 +198,10 @@ def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
         share = (1 - (-beyond * ball(step)).exp()) / (1 - (-ball(apart)).exp())
         right, left = (law.stretched(stride) * up(part) for part in (share, 1 - share))
     masses = (np.append(left, 0.0) + np.append(0.0, right)) * (1.0 + STEP)
-    return _curve(Law(first, masses, law.infinite), float(apart))
+    return _curve(Masses(first, 1, masses, law.infinite), float(apart))
 
 
-def _curve(law: Law, apart: float) -> AdaptiveCurve:
+def _curve(law: Masses, apart: float) -> AdaptiveCurve:
     """The curve of a law at ε >= 0."""
     values = np.minimum.accumulate(np.minimum(values_of(law, apart), 1.0))
     return AdaptiveCurve(apart, values, Lines(np.zeros(len(values)), np.zeros(len(values))))
