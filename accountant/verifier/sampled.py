@@ -25,7 +25,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
 from affidavit.accountant.verifier.discrete import discrete_pairs
@@ -87,26 +87,14 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
         match use:
             case Pure() | Approximate():
                 plain.append((use, count))
-            case Laplace(noise_multiplier=scale):
-                pair = LaplacePair(ball(1 / Fraction(scale)))
-                upper.append((pair, count))
-                lower.append((pair, count))
-            case Sampled():
-                epsilon = _single_pure(use.of)
-                if epsilon is not None and _is_mixture(use):
-                    losses = two_losses(2 * epsilon, ball(use.rate), epsilon, removed=forward != use.mirrored)
-                    binomials.append(TwoValued(*losses, count))
-                    continue
-                above, below = sampled_pairs(use, forward=forward, negligible=negligible / count)
+            case Sampled() if _is_mixture(use) and (epsilon := _single_pure(use.of)) is not None:
+                losses = two_losses(2 * epsilon, ball(use.rate), epsilon, removed=forward != use.mirrored)
+                binomials.append(TwoValued(*losses, count))
+            case _:
+                above, below = _pairs(use, forward=forward, negligible=negligible / count)
                 upper.append((above, count))
-                lower.append((below, count))
-            case Either(of=kinds):
-                upper.append((largest_pair(kinds, forward=forward, negligible=negligible / count), count))
-            case DiscreteGaussian():
-                discrete, beneath = discrete_pairs(use, ctx.prec)
-                upper.append((discrete, count))
-                if beneath is not None:
-                    lower.append((beneath, count))
+                if below is not None:
+                    lower.append((below, count))
     if branch.steps:
         upper += _above(branch.steps, negligible)
         halves = _halves(branch.steps)
@@ -119,7 +107,7 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and (upper or lattice):
-        gaussian = GaussianPair(ball(fixed.mu_squared).sqrt())
+        gaussian = GaussianPair(mu)
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
@@ -229,34 +217,34 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
         negligible = max(negligible**2, 1e-300)
 
 
+def _pairs(use: Use, *, forward: bool, negligible: float) -> tuple[Pair, Pair | None]:
+    """(upper, lower) pair of one use; one object where it is attained, None where no loss is known below."""
+    match use:
+        case Laplace(noise_multiplier=scale):
+            pair: Pair = LaplacePair(ball(1 / Fraction(scale)))
+            return pair, pair
+        case Pure() | Approximate():
+            pair = Finite(_product([(use, 1)]))
+            return pair, pair
+        case Exponential(range=spread):
+            return ExponentialPair(ball(spread)), None
+        case DiscreteGaussian():
+            return discrete_pairs(use, ctx.prec)
+        case Sampled():
+            return sampled_pairs(use, forward=forward, negligible=negligible)
+        case Either(of=kinds):
+            return largest_pair(kinds, forward=forward, negligible=negligible), None
+
+
 def largest_pair(kinds: Sequence[Fixed], *, forward: bool, negligible: float) -> Pair:
     """Of one use of any of these, each a single mechanism with a pair."""
-    pairs = tuple(_any_pair(kind, forward, negligible) for one in kinds for kind in _single(one))
+    pairs = tuple(
+        _pairs(kind.uses[0][0], forward=forward, negligible=negligible)[0]
+        if kind.uses
+        else GaussianPair(ball(kind.mu_squared).sqrt())
+        for kind in kinds
+    )
     return pairs[0] if len(pairs) == 1 else Largest(pairs)
-
-
-def _single(kind: Fixed) -> tuple[Fixed, ...]:
-    match kind.uses:
-        case ((Either(of=kinds), 1),):
-            return tuple(single for one in kinds for single in _single(one))
-    return (kind,)
-
-
-def _any_pair(kind: Fixed, forward: bool, negligible: float) -> Pair:
-    match kind.uses:
-        case ((Laplace(noise_multiplier=scale), 1),):
-            return LaplacePair(ball(1 / Fraction(scale)))
-        case ((Pure() | Approximate() as use, 1),):
-            return Finite(_product([(use, 1)]))
-        case ((Exponential(range=spread), 1),):
-            return ExponentialPair(ball(spread))
-        case ((Sampled() as sample, 1),):
-            return sampled_pairs(sample, forward=forward, negligible=negligible)[0]
-        case ((DiscreteGaussian() as grid, 1),):
-            return discrete_pairs(grid, ctx.prec)[0]
-        case ():
-            return GaussianPair(ball(kind.mu_squared).sqrt())
-    raise TypeError(repr(kind))
 
 
 def _is_mixture(use: Sampled) -> bool:
