@@ -38,21 +38,19 @@ from affidavit.accountant.verifier.pairs import Finite
 from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import Surrogate, refined, surrogate, values_of
-from affidavit.accountant.verifier.zcdp import zcdp_top
+from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["BLOCK", "Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it; of fewer uses more."""
-SHORTEST = 25
-"""Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
 so many, or as much less as they are less of all that is costly."""
 FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""
 LOOSE = 0.05
-"""How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
+"""How much the pair's slack may raise ln δ; beyond, there is none."""
 SUMMED, PLACES = 400, 40_000
 """Lattice points to the deviation of all ranges together; fewer where so many do not reach all that is lost."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
@@ -106,20 +104,13 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
 def _one_range(spread: Fraction, count: int, small: float, tilt: float, share: float = 1.0) -> AdaptiveCurve:
     length = min(count, BLOCK)
     step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
-
-    def block(size: int) -> AdaptiveCurve:
-        return adaptive_curve(((spread, size),), step, negligible=small)
-
-    first = block(length)
+    first = adaptive_curve(((spread, length),), step, negligible=small)
     if count == length:
         return first
     run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt, share=share)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
-        found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
-        every = [((values, values), number) for values, number in found]
-        deviation = 0.5 * float(spread) * math.sqrt(length)
-        above = composed_blocks(every, step, deviation=deviation, negligible=small)
+        return zcdp_curve(Fraction(0), zcdp_top(float(rho_of(((spread, count),))), small), ((spread, count),))
     return above
 
 
@@ -141,9 +132,7 @@ class Run:
     taken: Fraction = Fraction(1)
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
-        """A block and a pair for each use before it; None where there is no such use, or no such pair."""
-        if self.uses <= self.length or self.length < SHORTEST:
-            return None
+        """A block and a pair for each use before it; None where there is no such pair."""
         chance = float(self.taken)
         enough = self.share * min(math.sqrt(ENOUGH * self.uses / chance), MOST_BEHIND / chance)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
@@ -155,7 +144,8 @@ class Run:
         behind, slack = self.length, 0.0
         with precision():
             way = way_of(fine)
-        while (rest := self.uses - behind) > 0:
+        while True:
+            rest = self.uses - behind
             found = surrogate(start, way, float(fine), self.tilt, taken=chance)
             if (slack := slack + found.growth * rest) > LOOSE:
                 return None
@@ -164,7 +154,6 @@ class Run:
                     return self._summed(start, behind, found, fine, small)
             taken = math.floor(STAGE * behind)
             start, behind = found.after(start, taken, float(fine), small), behind + taken
-        return _curve(start, float(fine))
 
     def _summed(self, start: Masses, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
         """All the rest at once, on coarser places."""
