@@ -306,9 +306,6 @@ def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int
             atoms = _product(beside)
             if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
                 one = Beside(atoms, above)
-                all_few = [*beside, *_halves(branch.steps)]
-                if branch.steps and losses_of(all_few) <= MOST_LOSSES:  # they are better kept apart
-                    return one, Finite(_product(all_few))
                 return one, one if below is above else Beside(atoms, below)
     return computed(Front(direction, cut, bits))
 
