@@ -37,22 +37,20 @@ from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.pairs import Finite
 from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
-from affidavit.accountant.verifier.zcdp import zcdp_top
+from affidavit.accountant.verifier.surrogate import Surrogate, refined, surrogate, values_of
+from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["BLOCK", "Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it; of fewer uses more."""
-SHORTEST = 25
-"""Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
 so many, or as much less as they are less of all that is costly."""
 FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""
 LOOSE = 0.05
-"""How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
+"""How much the pair's slack may raise ln δ; beyond, there is none."""
 SUMMED, PLACES = 400, 40_000
 """Lattice points to the deviation of all ranges together; fewer where so many do not reach all that is lost."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
@@ -106,20 +104,13 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
 def _one_range(spread: Fraction, count: int, small: float, tilt: float, share: float = 1.0) -> AdaptiveCurve:
     length = min(count, BLOCK)
     step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
-
-    def block(size: int) -> AdaptiveCurve:
-        return adaptive_curve(((spread, size),), step, negligible=small)
-
-    first = block(length)
+    first = adaptive_curve(((spread, length),), step, negligible=small)
     if count == length:
         return first
     run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt, share=share)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
-        found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
-        every = [((values, values), number) for values, number in found]
-        deviation = 0.5 * float(spread) * math.sqrt(length)
-        above = composed_blocks(every, step, deviation=deviation, negligible=small)
+        return zcdp_curve(Fraction(0), zcdp_top(float(rho_of(((spread, count),))), small), ((spread, count),))
     return above
 
 
@@ -141,20 +132,20 @@ class Run:
     taken: Fraction = Fraction(1)
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
-        """A block and a pair for each use before it; None where there is no such use, or no such pair."""
-        if self.uses <= self.length or self.length < SHORTEST:
-            return None
+        """A block and a pair for each use before it; None where there is no such pair."""
         chance = float(self.taken)
         enough = self.share * min(math.sqrt(ENOUGH * self.uses / chance), MOST_BEHIND / chance)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
-            block = law_of(_masses(*self.sides, self.step))
-        start = refined(block, float(self.step), parts, small)
+            block = _masses(*self.sides, self.step)
+            law = Masses(block.first, 1, *block.upper)
+        start = refined(law, float(self.step), parts, small)
         behind, slack = self.length, 0.0
         with precision():
             way = way_of(fine)
-        while (rest := self.uses - behind) > 0:
+        while True:
+            rest = self.uses - behind
             found = surrogate(start, way, float(fine), self.tilt, taken=chance)
             if (slack := slack + found.growth * rest) > LOOSE:
                 return None
@@ -162,13 +153,12 @@ class Run:
                 with precision():
                     return self._summed(start, behind, found, fine, small)
             taken = math.floor(STAGE * behind)
-            start, behind = found.after(start, taken, small), behind + taken
-        return _curve(start, float(fine))
+            start, behind = found.after(start, taken, float(fine), small), behind + taken
 
-    def _summed(self, start: Law, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
+    def _summed(self, start: Masses, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
         """All the rest at once, on coarser places."""
         rest = self.uses - behind
-        parts = [(Masses(law.first, 1, law.masses, law.infinite), n) for law, n in ((start, 1), (found.law, rest))]
+        parts = [(start, 1), (found.law, rest)]
         curve = _on_multiples(sum_of(parts, ball(fine), negligible=small, upward=True), fine)
         grown = math.exp(found.growth * rest) * (1.0 + 4.0 * STEP)
         values = (curve.upper_values + found.constant * rest) * grown
@@ -197,10 +187,10 @@ def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
         share = (1 - (-beyond * ball(step)).exp()) / (1 - (-ball(apart)).exp())
         right, left = (law.stretched(stride) * up(part) for part in (share, 1 - share))
     masses = (np.append(left, 0.0) + np.append(0.0, right)) * (1.0 + STEP)
-    return _curve(Law(first, masses, law.infinite), float(apart))
+    return _curve(Masses(first, 1, masses, law.infinite), float(apart))
 
 
-def _curve(law: Law, apart: float) -> AdaptiveCurve:
+def _curve(law: Masses, apart: float) -> AdaptiveCurve:
     """The curve of a law at ε >= 0."""
     values = np.minimum.accumulate(np.minimum(values_of(law, apart), 1.0))
     return AdaptiveCurve(apart, values, Lines(np.zeros(len(values)), np.zeros(len(values))))

@@ -32,7 +32,6 @@ of at most 2μτ e^{2μτ} <= 6μτ times φ, each off by three times 2^-40 of i
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, down, normal_tail, up
 from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
+from affidavit.accountant.verifier.loss_cells import legendre
 
 __all__ = ["grouped", "places", "split", "tails"]
 
@@ -70,13 +70,6 @@ def _rule(mu: float, knots: Array) -> int | None:
     return next((nodes for nodes, most in RULES if wide <= most), None)
 
 
-@lru_cache(maxsize=len(RULES))
-def _legendre(nodes: int) -> tuple[Array, Array]:
-    """Nodes in [0, 1], and weights of sum 1."""
-    at, weights = np.polynomial.legendre.leggauss(nodes)
-    return (1.0 + at) / 2.0, weights / 2.0
-
-
 class _Cells(NamedTuple):
     """``weights``: of φ at each node of each cell; all of a cell times ``height`` is its P-mass."""
 
@@ -91,7 +84,8 @@ class _Cells(NamedTuple):
     def of(ends: Array, nodes: int) -> _Cells:
         low, high = ends[:-1], ends[1:]
         centre = (low + high) / 2.0
-        at, weights = _legendre(nodes)
+        at, weights = legendre(nodes)
+        at, weights = (1.0 + at) / 2.0, weights / 2.0
         aside = (low - centre)[:, None] + (high - low)[:, None] * at
         height = np.exp(-centre * centre / 2.0) * (high - low) / math.sqrt(2.0 * math.pi)
         return _Cells(low, high, centre, height, weights * np.exp(-aside * (centre[:, None] + aside / 2.0)), at)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from affidavit.accountant.verifier.beside import beside_others
-from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.front import Front
 from affidavit.accountant.verifier.mixture import Kept, MixtureProfile, NoSteps
@@ -60,7 +59,7 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
             )
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
-    known = [_asked(profile, goal) for profile in found] if pending else []
+    known = [goal.asked(profile) for profile in found] if pending else []
     while pending:
         pending.sort(key=lambda look: look.upper)
         look = pending.pop()
@@ -74,7 +73,7 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
             found.append(look.profile)
         else:
             found.append(_refined(look, goal, max(floor, goal.enough), top))
-            known.append(_asked(found[-1], goal))
+            known.append(goal.asked(found[-1]))
     return worst(found)
 
 
@@ -82,7 +81,7 @@ def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
     """The profile if it is enough, or a lattice is hardly narrower."""
     if profile is None or goal.met(profile):
         return profile
-    lower, upper = _asked(profile, goal)
+    lower, upper = goal.asked(profile)
     return profile if upper - lower <= SHARP * upper else None
 
 
@@ -106,13 +105,13 @@ def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> Mix
 
     It is O(spacing²) above the truth, so the step to half of it shows three quarters of the error.
     """
-    upper = _asked(above, goal)[1]
+    upper = goal.asked(above)[1]
     for _ in range(HALVINGS):
         if upper <= goal.enough or _places(above) * front.bits > MAX_WORK:
             break
         step /= 2
         finer = _lattice_profile(front, step, keep="upper")
-        before, upper = upper, _asked(finer, goal)[1]
+        before, upper = upper, goal.asked(finer)[1]
         if upper < before:
             above = finer
         if before - upper <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * upper:
@@ -129,10 +128,6 @@ def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> Mixtu
     masses = front.masses(step, keep=keep)
     method = "privacy loss distribution, connect the dots and grouped cells"
     return MixtureProfile(NoSteps(), masses, NoSteps(), masses, method)
-
-
-def _asked(profile: Profile, goal: Goal) -> Sides:
-    return epsilon_bracket(profile, goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
 def _places(profile: MixtureProfile) -> int:
@@ -152,7 +147,7 @@ class _Look(NamedTuple):
     def at(front: Front, goal: Goal) -> _Look:
         step = front.spacing(COARSE_WIDTH, resolve=False)
         quick = _lattice_profile(front, step, keep="upper")
-        return _Look(front, step, quick, _asked(quick, goal)[1])
+        return _Look(front, step, quick, goal.asked(quick)[1])
 
     def started(self, step: float, keep: Kept) -> MixtureProfile:
         """The profile on a lattice of that step, or on that of the look where it is no coarser."""
@@ -171,7 +166,7 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
     last = look.started(step, goal.keep)
     profile: Profile = last
-    lower, upper = _asked(profile, goal)
+    lower, upper = goal.asked(profile)
     upper, shrunk = min(upper, look.upper), True
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
@@ -188,7 +183,7 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
             break
         step *= factor
         last = _lattice_profile(front, step, keep=goal.keep)
-        again = _asked(last, goal)
+        again = goal.asked(last)
         better = again[0] >= lower, again[1] <= upper
         if all(better) or (goal.keep == "lower" and better[0]):
             profile = last

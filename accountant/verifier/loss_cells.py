@@ -119,10 +119,10 @@ class Kind(NamedTuple):
         return Nodes(x, self.loss(x), log_weight, terms, 4.0 * np.abs(x) / np.repeat(halves, ORDER))
 
 
-@lru_cache(maxsize=1)
-def legendre() -> tuple[Array, Array]:
+@lru_cache(maxsize=3)
+def legendre(order: int = ORDER) -> tuple[Array, Array]:
     """Nodes and weights on [-1, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
+    nodes, weights = np.polynomial.legendre.leggauss(order)
     return nodes, weights
 
 

@@ -57,6 +57,12 @@ class Goal:
     keep: Literal["both", "lower", "upper"] = "both"
     enough: float = 0.0
 
+    def asked(self, profile: bracket.Profile) -> Sides:
+        """What is asked, by the profile."""
+        if self.delta is not None:
+            return bracket.epsilon_bracket(profile, self.delta)
+        return profile.delta(self.epsilon or 0.0)
+
     def met(self, profile: Profile) -> bool:
         """Whether the upper side is enough."""
         if self.delta is None:

@@ -43,6 +43,7 @@ from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, most_taken, pure_epsilon
 from affidavit.accountant.verifier.choices import any_of
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
+from affidavit.accountant.verifier.mixture import Kept
 from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, TAIL, Goal, Profile, epsilon_of, worst
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.sampled import expected_delta, fronts, words_of_samples
@@ -104,9 +105,6 @@ def _arithmetic(methods: Sequence[str]) -> str:
     return balls
 
 
-Side = Literal["both", "lower", "upper"]
-"""Which sides of a branch count for the plan."""
-
 _Found = tuple[Sides, str]
 """Both sides of one branch, and the theorems."""
 
@@ -150,7 +148,7 @@ class _Answers:
         if self.stays_below(branch):
             self.high = max(self.high, self.low)
             return
-        keep: Side = "both" if branch in self.lower else "upper"
+        keep: Kept = "both" if branch in self.lower else "upper"
         keep = keep if branch in self.upper else "lower"
         try:
             sides, method = self.one(branch, keep)
@@ -164,7 +162,7 @@ class _Answers:
         if keep != "upper":
             self.low = max(self.low, sides[0])
 
-    def one(self, branch: Branch, keep: Side) -> _Found:
+    def one(self, branch: Branch, keep: Kept) -> _Found:
         """Both sides of one; an upper side alone where the bracket is narrow, and stays so with it."""
         ask = _epsilon if self.goal.delta is not None else _delta
         if keep != "lower" and 0.0 < self.high < math.inf and self.is_narrow(self.high):
@@ -216,7 +214,7 @@ def recompute(
     else:
         epsilon = validate.real(epsilon, path="epsilon")
     found = _Answers(plan, relation, Goal(delta=delta, epsilon=epsilon))
-    low, high, method = found.low, found.high, _joined(found.methods)
+    low, high, method = found.low, found.high, "; ".join(dict.fromkeys(found.methods))
     lower, upper = (low, high) if epsilon is None else (epsilon, epsilon)
     least, most = (low, high) if delta is None else (delta, delta)
     return Recomputed(lower, upper, least, most, method, _arithmetic(found.methods), relation)
@@ -288,10 +286,6 @@ def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
     inside = [point for point in grid if point < largest]
     profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
     return [max(profile.delta(point)[1], LEAST) if profile and point < largest else 0.0 for point in grid]
-
-
-def _joined(methods: Sequence[str]) -> str:
-    return "; ".join(dict.fromkeys(methods))
 
 
 def recomputed_curve(

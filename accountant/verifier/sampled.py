@@ -8,8 +8,8 @@ its loss distribution on a lattice (``computed``), which may have samples in it 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
 the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``; several are one pair,
-that of the most that they cost together, ``blocks``), and with one that is only known to be concentrated
-(``concentrated``).
+that of the most that they cost together, ``blocks``), and with one that is only known to be concentrated: all
+that is so on one sample is one pair of Σρ (Bun, Steinke 2016, Lemma 2.3), that of the conversion's chords (``zcdp``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
-from affidavit.accountant.verifier.concentrated import ConcentratedPair
 from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE
@@ -51,8 +50,9 @@ from affidavit.accountant.verifier.pairs import (
 )
 from affidavit.accountant.verifier.product import Atoms, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, replaced_pairs
+from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
-__all__ = ["expected_delta", "fronts", "largest_pair", "sampled_pairs", "words_of_samples"]
+__all__ = ["concentrated_pair", "expected_delta", "fronts", "largest_pair", "sampled_pairs", "words_of_samples"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
@@ -87,39 +87,27 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
         match use:
             case Pure() | Approximate():
                 plain.append((use, count))
-            case Laplace(noise_multiplier=scale):
-                pair = LaplacePair(ball(1 / Fraction(scale)))
-                upper.append((pair, count))
-                lower.append((pair, count))
-            case Sampled():
-                epsilon = _single_pure(use.of)
-                if epsilon is not None and _is_mixture(use):
-                    losses = two_losses(2 * epsilon, ball(use.rate), epsilon, removed=forward != use.mirrored)
-                    binomials.append(TwoValued(*losses, count))
-                    continue
-                above, below = sampled_pairs(use, forward=forward, negligible=negligible / count)
+            case Sampled() if _is_mixture(use) and (epsilon := _single_pure(use.of)) is not None:
+                losses = two_losses(2 * epsilon, ball(use.rate), epsilon, removed=forward != use.mirrored)
+                binomials.append(TwoValued(*losses, count))
+            case _:
+                above, below = _pairs(use, forward=forward, negligible=negligible / count)
                 upper.append((above, count))
-                lower.append((below, count))
-            case Either(of=kinds):
-                upper.append((largest_pair(kinds, forward=forward, negligible=negligible / count), count))
-            case DiscreteGaussian():
-                discrete, beneath = discrete_pairs(use, ctx.prec)
-                upper.append((discrete, count))
-                if beneath is not None:
-                    lower.append((beneath, count))
+                if below is not None:
+                    lower.append((below, count))
     if branch.steps:
         upper += _above(branch.steps, negligible)
         halves = _halves(branch.steps)
         lower += [(Finite(_product(halves)), 1)] if losses_of(halves) <= MOST_LOSSES else chunked(halves)
     if fixed.rho:
-        upper.append((ConcentratedPair.of(fixed.rho), 1))
+        upper.append((concentrated_pair(fixed.rho, negligible), 1))
         lower.append((GaussianPair(ball(2 * fixed.rho).sqrt()), 1))
     if losses_of(plain) > most_atoms(gaussian=fixed.mu_squared > 0, lattice=lattice or bool(upper)):
         stairs = list(chunked(plain))
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and (upper or lattice):
-        gaussian = GaussianPair(ball(fixed.mu_squared).sqrt())
+        gaussian = GaussianPair(mu)
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
@@ -131,6 +119,17 @@ def _in_blocks(steps: Steps) -> bool:
     """Whether there are several, and ``blocks`` do for them."""
     uses = by_range(steps)
     return uses.total() > 1 and min(uses) >= LEAST_RANGE and max(uses) <= LARGEST_RANGE and rho_of(steps) <= MOST
+
+
+@lru_cache(maxsize=16)
+def concentrated_pair(rho: Fraction, negligible: float) -> Pair:
+    """Everything that is ρ-zCDP as a whole: the curve of any of it, and its mirror image, lie below the conversion.
+
+    So they are below the chords of both sides, also below the one between the two points that it touches both at. What
+    else runs there is composed with it: its outcomes may be drawn from its own pairs first, and given them the rest is
+    ρ-zCDP.
+    """
+    return pair_of(zcdp_curve(rho, zcdp_top(float(rho), negligible)))
 
 
 @lru_cache(maxsize=16)
@@ -218,34 +217,34 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
         negligible = max(negligible**2, 1e-300)
 
 
+def _pairs(use: Use, *, forward: bool, negligible: float) -> tuple[Pair, Pair | None]:
+    """(upper, lower) pair of one use; one object where it is attained, None where no loss is known below."""
+    match use:
+        case Laplace(noise_multiplier=scale):
+            pair: Pair = LaplacePair(ball(1 / Fraction(scale)))
+            return pair, pair
+        case Pure() | Approximate():
+            pair = Finite(_product([(use, 1)]))
+            return pair, pair
+        case Exponential(range=spread):
+            return ExponentialPair(ball(spread)), None
+        case DiscreteGaussian():
+            return discrete_pairs(use, ctx.prec)
+        case Sampled():
+            return sampled_pairs(use, forward=forward, negligible=negligible)
+        case Either(of=kinds):
+            return largest_pair(kinds, forward=forward, negligible=negligible), None
+
+
 def largest_pair(kinds: Sequence[Fixed], *, forward: bool, negligible: float) -> Pair:
     """Of one use of any of these, each a single mechanism with a pair."""
-    pairs = tuple(_any_pair(kind, forward, negligible) for one in kinds for kind in _single(one))
+    pairs = tuple(
+        _pairs(kind.uses[0][0], forward=forward, negligible=negligible)[0]
+        if kind.uses
+        else GaussianPair(ball(kind.mu_squared).sqrt())
+        for kind in kinds
+    )
     return pairs[0] if len(pairs) == 1 else Largest(pairs)
-
-
-def _single(kind: Fixed) -> tuple[Fixed, ...]:
-    match kind.uses:
-        case ((Either(of=kinds), 1),):
-            return tuple(single for one in kinds for single in _single(one))
-    return (kind,)
-
-
-def _any_pair(kind: Fixed, forward: bool, negligible: float) -> Pair:
-    match kind.uses:
-        case ((Laplace(noise_multiplier=scale), 1),):
-            return LaplacePair(ball(1 / Fraction(scale)))
-        case ((Pure() | Approximate() as use, 1),):
-            return Finite(_product([(use, 1)]))
-        case ((Exponential(range=spread), 1),):
-            return ExponentialPair(ball(spread))
-        case ((Sampled() as sample, 1),):
-            return sampled_pairs(sample, forward=forward, negligible=negligible)[0]
-        case ((DiscreteGaussian() as grid, 1),):
-            return discrete_pairs(grid, ctx.prec)[0]
-        case ():
-            return GaussianPair(ball(kind.mu_squared).sqrt())
-    raise TypeError(repr(kind))
 
 
 def _is_mixture(use: Sampled) -> bool:
@@ -307,9 +306,6 @@ def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int
             atoms = _product(beside)
             if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
                 one = Beside(atoms, above)
-                all_few = [*beside, *_halves(branch.steps)]
-                if branch.steps and losses_of(all_few) <= MOST_LOSSES:  # they are better kept apart
-                    return one, Finite(_product(all_few))
                 return one, one if below is above else Beside(atoms, below)
     return computed(Front(direction, cut, bits))
 

@@ -27,21 +27,19 @@ w.F. The normal law is rounded too, by less than ``SMOOTHED``, by which F is rai
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from affidavit.accountant.least_cost import cheapest_shares
-from affidavit.accountant.verifier.balls import Array
-from affidavit.accountant.verifier.convolve import convolved
+from affidavit.accountant.verifier.balls import Array, ball
+from affidavit.accountant.verifier.convolve import Masses, convolved, sum_of
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
-from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate", "values_of"]
+__all__ = ["Surrogate", "refined", "surrogate", "values_of"]
 
 UNIT = 2.0**-53
-LIGHT = 2e-154
-"""The product of two that are as heavy is a normal number, which a processor multiplies ten times as fast."""
 SMOOTHED = 2.0**-36
 REACH = 8.0
 """Deviations of the normal law that are kept."""
@@ -54,70 +52,34 @@ RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
 
-class Law(NamedTuple):
-    """P-masses at losses (first + i) h, and on +inf."""
-
-    first: int
-    masses: Array
-    infinite: float
-
-    @property
-    def last(self) -> int:
-        """The last place."""
-        return self.first + len(self.masses) - 1
-
-    def moment(self, tilt: float, step: float) -> float:
-        """About E e^{tilt x loss}."""
-        return float(self.masses @ np.exp(tilt * step * np.arange(self.first, self.last + 1)))
-
-    def plus(self, other: Law) -> Law:
-        """At least the sum with an independent one. What is below ``LIGHT`` goes to +inf: no product underflows."""
-        error = (min(len(self.masses), len(other.masses)) + 4) * 2.0 * UNIT
-        one, lost = self._split()
-        more, also = (one, lost) if other is self else other._split()
-        masses = convolved(one, more) * (1.0 + error)
-        return Law(self.first + other.first, masses, (self.infinite + other.infinite + lost + also) * (1.0 + 1e-6))
-
-    def _split(self) -> tuple[Array, float]:
-        """Masses that are not light, and the sum of those that are."""
-        light = self.masses < LIGHT
-        return np.where(light, 0.0, self.masses), float(self.masses[light].sum())
-
-    def kept(self, small: float) -> Law:
-        """About ``small`` at the right end goes to +inf, at the left end up to the first place that is kept."""
-        above, below = np.cumsum(self.masses[::-1])[::-1], np.cumsum(self.masses)
-        end = max(1, int(np.count_nonzero(above > small)))
-        begin = min(int(np.count_nonzero(below <= small)), end - 1)
-        masses = self.masses[begin:end].copy()
-        masses[0] = float(below[begin]) * (1.0 + SMOOTHED)
-        lost = float(above[end]) * (1.0 + SMOOTHED) if end < len(above) else 0.0
-        return Law(self.first + begin, masses, (self.infinite + lost) * (1.0 + STEP))
-
-    def times(self, count: int, small: float) -> Law:
-        """At least the sum of ``count`` of it."""
-        total, power = None, self
-        while True:
-            if count & 1:
-                total = power if total is None else total.plus(power).kept(small)
-            count >>= 1
-            if not count:
-                return total or self
-            power = power.plus(power).kept(small)
+_NO_USE = Masses(0, 1, np.ones(1), 0.0)
 
 
-_NO_USE = Law(0, np.ones(1), 0.0)
+def _moment(law: Masses, tilt: float, step: float) -> float:
+    """About E e^{tilt x loss}."""
+    return float(law.masses @ np.exp(tilt * step * (law.first + np.arange(len(law.masses)))))
+
+
+def _both(one: Masses, other: Masses) -> Masses:
+    """About the sum of two that are small: any law is valid."""
+    return Masses(one.first + other.first, 1, convolved(one.masses, other.masses), 0.0)
+
+
+def _sum(laws: Sequence[tuple[Masses, int]], step: float, small: float) -> Masses:
+    """At least the sum, on the same places."""
+    return sum_of(laws, ball(step), negligible=small, upward=True, exact=sum(count for _, count in laws))
 
 
 class _Function(NamedTuple):
     """Σ m_i (1 - α/α_i)+ + m_inf of a law, at its places, to a relative ``error``; ``top`` is its value at α = 0."""
 
-    law: Law
+    law: Masses
     values: Array
     top: float
     error: float
 
     @classmethod
-    def of(cls, law: Law, step: float) -> _Function:
+    def of(cls, law: Masses, step: float) -> _Function:
         fall, rise = math.exp(-step), -math.expm1(-step)
         value = above = 0.0
         values = []
@@ -136,44 +98,39 @@ class _Function(NamedTuple):
         return np.concatenate([left, self.values, np.full(after, self.law.infinite)])
 
 
-def values_of(law: Law, step: float) -> Array:
+def values_of(law: Masses, step: float) -> Array:
     """At least the curve at places 0, 1, ... to its last."""
     function, low = _Function.of(law, step), min(law.first, 0)
-    return function.at(low, law.last + 1 - low, step)[-low:] * (1.0 + function.error)
+    return function.at(low, law.first + len(law.masses) - low, step)[-low:] * (1.0 + function.error)
 
 
 class Surrogate(NamedTuple):
     """M F <= (1 + ``growth``) law.F + ``constant``."""
 
-    law: Law
+    law: Masses
     growth: float
     constant: float
 
-    def after(self, start: Law, uses: int, small: float) -> Law:
+    def after(self, start: Masses, uses: int, step: float, small: float) -> Masses:
         """At least the curve of F and so many uses before it."""
-        whole = start.plus(self.law.times(uses, small)).kept(small)
+        whole = _sum([(start, 1), (self.law, uses)], step, small)
         grown = math.exp(self.growth * uses) * (1.0 + 8.0 * STEP)
-        return Law(whole.first, whole.masses * grown, (whole.infinite + self.constant * uses) * grown)
+        return whole._replace(masses=whole.masses * grown, infinite=(whole.infinite + self.constant * uses) * grown)
 
 
-def law_of(block: LatticeMasses) -> Law:
-    """At least a law in balls."""
-    return Law(block.first, *block.upper)
-
-
-def refined(block: Law, step: float, parts: int, small: float) -> Law:
+def refined(block: Masses, step: float, parts: int, small: float) -> Masses:
     """F on a lattice ``parts`` times as fine: a block on one of ``step``, smoothed over a cell of it."""
     masses = np.zeros((len(block.masses) - 1) * parts + 1)
     masses[::parts] = block.masses
     most = math.ceil(REACH * parts)
     x = np.arange(-most, most + 1) / parts
     normal = np.exp(-0.5 * x * x + 0.5 * x * step)
-    smooth = Law(-most, normal / normal.sum() * (1.0 + SMOOTHED), 0.0)
-    fine = Law(block.first * parts, masses, block.infinite * (1.0 + SMOOTHED))
-    return fine.plus(smooth).kept(small)
+    smooth = Masses(-most, 1, normal / normal.sum() * (1.0 + SMOOTHED), 0.0)
+    fine = Masses(block.first * parts, 1, masses, block.infinite * (1.0 + SMOOTHED))
+    return _sum([(fine, 1), (smooth, 1)], step / parts, small)
 
 
-def surrogate(start: Law, way: Way, step: float, tilt: float, *, taken: float = 1.0) -> Surrogate:
+def surrogate(start: Masses, way: Way, step: float, tilt: float, *, taken: float = 1.0) -> Surrogate:
     """A law for each use before ``start``, on the lattice of ``way``; ``taken``: the chance that it is made."""
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
@@ -181,7 +138,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float, *, taken: float = 
     reach = MOST_TIMES * margin
     everywhere = function.at(low - reach, count + 2 * reach, step)
 
-    def seen(law: Law, places: Indices | None = None) -> Array:
+    def seen(law: Masses, places: Indices | None = None) -> Array:
         """At most law.F on the places, or on some of them."""
         kept = np.flatnonzero(law.masses)
         if places is None:
@@ -201,23 +158,23 @@ def surrogate(start: Law, way: Way, step: float, tilt: float, *, taken: float = 
     law = once = _one_choice(way, int(best[centre]), taken)
     near = none > FAR * start.infinite
     error = 4.0 * (function.error + STEP * (count + 64))
-    gain = seen(once.plus(once)) - seen(once)
+    gain = seen(_both(once, once)) - seen(once)
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
     if len(asked):
         cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
         cuts.update(np.linspace(0, len(way.chance_down) - 1, CHOICES + 2)[1:-1].astype(int).tolist())
         cuts.add(_largest_moment(way, tilt * step))
         laws = [_NO_USE, *(_one_choice(way, cut, taken) for cut in cuts)]
-        laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
-        power = once.plus(once)
+        laws += [_both(one, other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
+        power = _both(once, once)
         for _ in range(2, MOST_TIMES):
-            power = power.plus(once)
+            power = _both(power, once)
             laws.append(power)
 
-        def rise(law: Law, places: Indices) -> Array:
+        def rise(law: Masses, places: Indices) -> Array:
             return (seen(law, places) - none[places]) / gain[places]
 
-        cost = np.array([law.moment(tilt, step) - 1.0 for law in laws])
+        cost = np.array([_moment(law, tilt, step) - 1.0 for law in laws])
         needed = upper * (1.0 - error)
         rows = asked[np.unique(np.linspace(0, len(asked) - 1, ROWS).astype(int))]
         for _ in range(ROUNDS):
@@ -234,13 +191,13 @@ def surrogate(start: Law, way: Way, step: float, tilt: float, *, taken: float = 
     return Surrogate(law, growth, constant)
 
 
-def _mixed(laws: list[Law], weights: Array) -> Law:
+def _mixed(laws: list[Masses], weights: Array) -> Masses:
     """One of them at random; any weights are valid."""
-    first, last = min(law.first for law in laws), max(law.last for law in laws)
-    masses = np.zeros(last - first + 1)
+    first = min(law.first for law in laws)
+    masses = np.zeros(max(law.first + len(law.masses) for law in laws) - first)
     for part, weight in zip(laws, weights, strict=True):
-        masses[part.first - first : part.last - first + 1] += weight * part.masses
-    return Law(first, masses, 0.0)
+        masses[part.first - first : part.first - first + len(part.masses)] += weight * part.masses
+    return Masses(first, 1, masses, 0.0)
 
 
 def _largest_moment(way: Way, tilt: float) -> int:
@@ -249,7 +206,7 @@ def _largest_moment(way: Way, tilt: float) -> int:
     return int(np.argmax(way.fine.chance[:, 0] * near + way.fine.other[:, 0] * far))
 
 
-def _one_choice(way: Way, cut: int, taken: float) -> Law:
+def _one_choice(way: Way, cut: int, taken: float) -> Masses:
     """One use with u at a cut; a loss between two places is split between them."""
     atoms = {0: 1.0 - taken}
     for look, mass in ((way.near, way.fine.chance[cut, 0]), (way.far, way.fine.other[cut, 0])):
@@ -260,4 +217,4 @@ def _one_choice(way: Way, cut: int, taken: float) -> Law:
     masses = np.zeros(max(atoms) - first + 1)
     for place, mass in atoms.items():
         masses[place - first] = mass
-    return Law(first, masses, 0.0)
+    return Masses(first, 1, masses, 0.0)

@@ -33,7 +33,7 @@ from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, Lines
 
 __all__ = ["LOG_T", "best_at", "zcdp_curve", "zcdp_delta", "zcdp_top"]
 
-FEWEST, MOST, WIDEST = 1_500, 15_000, 0.1
+FEWEST, MOST, WIDEST = 2_999, 15_000, 0.1
 """Points of a curve, and how far they are apart at most, if that is no more."""
 LOG_T = np.linspace(-45.0, 60.0, 4_201)
 """Where the best log t is looked for; between two of them by a straight line and one of Newton's steps."""

@@ -89,13 +89,13 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
         sides = [(both[way].upper, both[1 - way].upper) for way in (0, 1)]
     for way, (right, left) in enumerate(sides):
         with precision():
-            block = surrogate.law_of(verified._masses(right, left, step))
+            block = verified._masses(right, left, step)
             one = ways_of(eta, rate, step / 5)[way]
-        start = surrogate.refined(block, float(step), 5, 1e-12)
+        start = surrogate.refined(verified.Masses(block.first, 1, *block.upper), float(step), 5, 1e-12)
         h = float(step / 5)
         found = surrogate.surrogate(start, one, h, 1.0)
         places = h * (found.law.first + np.arange(len(found.law.masses)))
-        ends = h * start.first - float(eta), h * start.last + float(eta)
+        ends = h * start.first - float(eta), h * (start.first + len(start.masses) - 1) + float(eta)
         alpha = np.exp(np.random.default_rng(seed).uniform(*ends, 60))
         f = partial(function, h, start.first, start.masses, start.infinite)
         more = sum(mass * f(alpha * math.exp(-loss)) for mass, loss in zip(found.law.masses, places, strict=True))
