@@ -195,9 +195,10 @@ def _read_subjects(value: object, *, path: str) -> dict[str, str]:
         raise PlanError(path, "not a list of three", allowed="config, model and data")
     found: dict[str, str] = {}
     for item, (name, (algorithm, held)) in zip(value, _SUBJECTS.items(), strict=True):
-        forms: dict[str, Form[Any]] = {"name": exactly(name), "digest": record(dict, {algorithm: DIGEST})}
-        salted = {"annotations": record(dict, {"salt": ID})} if name == "data" else {}
-        stated = record(dict, forms | salted).read(item, path=f"{path}.{name}")
+        forms: dict[str, Form[Any]] = {"name": exactly(name), "digest": record(dict[str, Any], {algorithm: DIGEST})}
+        if salted := name == "data":
+            forms["annotations"] = record(dict[str, Any], {"salt": ID})
+        stated: dict[str, Any] = record(dict[str, Any], forms).read(item, path=f"{path}.{name}")
         found[held] = stated["digest"][algorithm]
         if salted:
             found["data_salt"] = stated["annotations"]["salt"]

@@ -38,7 +38,7 @@ from affidavit.accountant.nodes import Plan, outermost, unrolled, walk
 from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import Ball, ball, precision, up
-from affidavit.accountant.verifier.discrete import NEARLY_WHOLE
+from affidavit.accountant.verifier.noises import NEARLY_WHOLE
 
 __all__ = ["costs_of"]
 

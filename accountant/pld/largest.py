@@ -44,7 +44,8 @@ class Largest(Curve):
         return Logs(*(np.take_along_axis(np.array([one[i] for one in each]), chosen, axis=0)[0] for i in range(4)))
 
     def _chosen(self, heights: Array) -> NDArray[np.intp]:
-        return heights.argmax(axis=0)
+        chosen: NDArray[np.intp] = heights.argmax(axis=0)
+        return chosen
 
 
 class Least(Largest):
@@ -59,4 +60,5 @@ class Least(Largest):
         self.convex = False
 
     def _chosen(self, heights: Array) -> NDArray[np.intp]:
-        return heights.argmin(axis=0)
+        chosen: NDArray[np.intp] = heights.argmin(axis=0)
+        return chosen

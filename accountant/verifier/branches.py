@@ -62,9 +62,7 @@ class Either:
     of: tuple[Fixed, ...]
 
 
-Use: TypeAlias = (
-    "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | nodes.Exponential | Sampled | Either"
-)
+Use: TypeAlias = "nodes.Leaf | Sampled | Either"
 Steps: TypeAlias = "tuple[tuple[Fraction, int], ...]"
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
 from affidavit.accountant.verifier.blocks import BLOCK, Directions, Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, ways_of
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import Estimate, Kind, estimate, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
@@ -98,7 +99,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
     for way, one in enumerate(found):
         every: list[tuple[Directions, int]] = [((state[way].upper, state[-1 - way].upper), n) for state, n in blocks]
         charged = Run(every[-1][0], step, length, uses, deviation, near.tilt, taken=taken)
-        curve = charged.charged(lambda fine, way=way: ways_of(eta, rate, fine)[way], small)
+        curve = charged.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             curve = composed_blocks(every, step, deviation=deviation * math.sqrt(length), negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
@@ -127,6 +128,10 @@ def _exact(kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float
             break
         last, share = float(step), share / FINER
     return profile
+
+
+def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
+    return ways_of(eta, rate, step)[way]
 
 
 def _narrow(profile: Profile, goal: Goal) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from affidavit.accountant.plan import Approximate, DiscreteGaussian
+from affidavit.accountant.plan import Approximate, Leaf
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision
 from affidavit.accountant.verifier.branches import Fixed, Sampled, Use
+from affidavit.accountant.verifier.noises import NOISES
 
 __all__ = ["failure", "is_unbounded"]
 
@@ -32,7 +33,8 @@ def _has_gaussian(use: Use) -> bool:
     match use:
         case Sampled(of=of, rate=rate, mirrored=False, absent=None):
             return rate > 0 and (of.gaussian or 0) > 0
-    return isinstance(use, DiscreteGaussian) and not use.is_coarse
+    noise = NOISES.get(type(use)) if isinstance(use, Leaf) else None
+    return noise is not None and noise.endless and not noise.hides(use)
 
 
 def _intact(fixed: Fixed) -> Ball:

@@ -26,11 +26,11 @@ from affidavit.accountant.verifier.convolve import (
     losses,
     window_of,
 )
-from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import NOTHING, Kept, LossMasses, two_point_masses
+from affidavit.accountant.verifier.noises import DiscretePair
 from affidavit.accountant.verifier.pairs import (
     Beside,
     Finite,

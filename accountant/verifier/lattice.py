@@ -32,8 +32,8 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, up
-from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.gaussian_cells import grouped, places, split
+from affidavit.accountant.verifier.noises import DiscretePair
 from affidavit.accountant.verifier.pairs import (
     Diluted,
     Finite,

@@ -29,7 +29,6 @@ from affidavit.accountant.nodes import outermost
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
-    DiscreteGaussian,
     Exponential,
     Gaussian,
     Laplace,
@@ -45,6 +44,7 @@ from affidavit.accountant.plan import (
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use, undominated
 from affidavit.accountant.verifier.listing import Side, composed, listed, repeated
+from affidavit.accountant.verifier.noises import NOISES
 
 __all__ = ["Cases", "cases"]
 
@@ -116,14 +116,8 @@ def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
 
 def _leaf(leaf: Leaf, side: Side) -> Branch:
     match leaf:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0:
-            return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2))
-        case Laplace(noise_multiplier=noise) | DiscreteGaussian(noise_multiplier=noise) if noise > 0:
-            return _one(leaf)
-        case DiscreteGaussian(is_coarse=True) if side == "lower":  # no two values on the grid are neighbours'
-            return Branch()
-        case Gaussian() | Laplace() | DiscreteGaussian():
-            return Branch(blatant=True)
+        case Gaussian(noise_multiplier=sigma):
+            return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2)) if sigma > 0 else Branch(blatant=True)
         case Pure(epsilon=epsilon):
             return _one(leaf) if epsilon > 0 else Branch()
         case Approximate(epsilon=epsilon, delta=delta):
@@ -132,7 +126,10 @@ def _leaf(leaf: Leaf, side: Side) -> Branch:
             return Branch(steps=((Fraction(spread), 1),)) if spread > 0 else Branch()
         case ZeroConcentrated(rho=rho):
             return Branch(first=Fixed(rho=Fraction(rho)))
-    raise TypeError(type(leaf).__name__)
+    noise = NOISES[type(leaf)]
+    if not noise.shows_all(leaf):
+        return _one(leaf)
+    return Branch() if side == "lower" and noise.hides(leaf) else Branch(blatant=True)
 
 
 def _one(use: Use) -> Branch:
@@ -293,10 +290,9 @@ def _interleaved(one: Branch, other: Branch) -> list[Branch]:
     return [Branch.in_any_order((one, other))]
 
 
-# What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field.
+# What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field (of noise: ``noises``).
 _DEARER: dict[type[Plan], dict[str, int]] = {
     Gaussian: {"noise_multiplier": -1},
-    Laplace: {"noise_multiplier": -1},
     Pure: {"epsilon": 1},
     Approximate: {"epsilon": 1, "delta": 1},
     Exponential: {"range": 1},
@@ -323,7 +319,7 @@ def _costs_no_more(move: Plan, part: Plan) -> bool:
         case WithoutReplacement(of=one), WithoutReplacement(of=other):
             return replace(move, of=other) == part and _costs_no_more(one, other)
         case Leaf(), Leaf() if type(move) is type(part):
-            signs = _DEARER.get(type(part), {})
+            signs = noise.dearer if (noise := NOISES.get(type(part))) else _DEARER.get(type(part), {})
             return bool(signs) and all(
                 (getattr(part, name) - getattr(move, name)) * sign >= 0 for name, sign in signs.items()
             )

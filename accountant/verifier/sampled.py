@@ -22,26 +22,25 @@ from functools import lru_cache
 from flint import ctx
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, DiscreteGaussian, Exponential, Laplace, Pure
+from affidavit.accountant.plan import Approximate, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
-from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.front import Direction, Front
 from affidavit.accountant.verifier.largest import Largest
 from affidavit.accountant.verifier.memoryless import two_losses
+from affidavit.accountant.verifier.noises import NOISES
 from affidavit.accountant.verifier.pairs import (
     Beside,
     Combined,
     Diluted,
     Finite,
     GaussianPair,
-    LaplacePair,
     Mixed,
     Pair,
     PresentOrAbsent,
@@ -220,20 +219,17 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
 def _pairs(use: Use, *, forward: bool, negligible: float) -> tuple[Pair, Pair | None]:
     """(upper, lower) pair of one use; one object where it is attained, None where no loss is known below."""
     match use:
-        case Laplace(noise_multiplier=scale):
-            pair: Pair = LaplacePair(ball(1 / Fraction(scale)))
-            return pair, pair
         case Pure() | Approximate():
-            pair = Finite(_product([(use, 1)]))
+            pair: Pair = Finite(_product([(use, 1)]))
             return pair, pair
         case Exponential(range=spread):
             return ExponentialPair(ball(spread)), None
-        case DiscreteGaussian():
-            return discrete_pairs(use, ctx.prec)
         case Sampled():
             return sampled_pairs(use, forward=forward, negligible=negligible)
         case Either(of=kinds):
             return largest_pair(kinds, forward=forward, negligible=negligible), None
+        case _:
+            return NOISES[type(use)].pairs(use, ctx.prec)
 
 
 def largest_pair(kinds: Sequence[Fixed], *, forward: bool, negligible: float) -> Pair:

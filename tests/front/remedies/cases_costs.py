@@ -91,7 +91,7 @@ REPLACED: list[Refused] = [
 """Under substitution: where, who is asked, the plan, and the plan that does what the remedy says."""
 
 PLANS: list[Refused] = [
-    ("verifier/discrete.py:_pair", _recomputed, discrete(1e-5), discrete(1.0 / 5000)),
+    ("verifier/noises.py:_pair", _recomputed, discrete(1e-5), discrete(1.0 / 5000)),
     ("verifier/sampled.py:_further_bits", _recomputed, poisson(pure(1e6)), poisson(pure(1000.0))),
     ("verifier/sampled.py:_further_bits", _recomputed, repeat(2, poisson(laplace(1e-6))), poisson(laplace(0.001))),
     ("verifier/product.py:_binomial", _recomputed, poisson(repeat(10**10, pure(1e-6))),

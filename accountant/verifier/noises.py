@@ -1,4 +1,6 @@
-r"""The discrete Gaussian pair of one scalar release, in balls.
+r"""Mechanisms that add noise and have a pair of their own, and what the verifier knows of each kind (``NOISES``).
+
+Laplace noise has its pair among the others (``pairs``). The rest is the discrete Gaussian of one scalar release.
 
 Noise on the grid gZ with mass proportional to e^{-x²/(2σ²)} (Canonne, Kamath, Steinke 2020), σ and g in units of
 the sensitivity, s = σ/g. Neighbours' values, both on the grid, differ by at most k = 1/g steps; the noise is
@@ -14,18 +16,20 @@ e^{-R²/(2s²)}/(1 - e^{-R/s²}), is in the radius.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 from flint import arb
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import DiscreteGaussian
+from affidavit.accountant.plan import DiscreteGaussian, Laplace, Leaf
 from affidavit.accountant.verifier.balls import Ball, ball
-from affidavit.accountant.verifier.pairs import Pair
+from affidavit.accountant.verifier.pairs import LaplacePair, Pair
 from affidavit.accountant.verifier.product import Tails
 
-__all__ = ["DiscretePair", "discrete_pairs"]
+__all__ = ["NOISES", "DiscretePair", "Noise", "discrete_pairs"]
 
 WIDEST = 5_000
 """Largest s for which the tails are tabulated."""
@@ -94,3 +98,31 @@ def discrete_pairs(leaf: DiscreteGaussian, bits: int) -> tuple[DiscretePair, Dis
     variance = (Fraction(leaf.noise_multiplier) * steps) ** 2
     low = math.floor(steps)
     return _pair(variance, low + 1, bits), _pair(variance, low, bits) if low else None
+
+
+class Noise(NamedTuple):
+    """A kind of leaf whose noise is in units of its sensitivity, in a field ``noise_multiplier``; 0 is no noise."""
+
+    pairs: Callable[[Any, int], tuple[Pair, Pair | None]]
+    """(upper, lower) pair of a leaf with noise, at so many bits; the same object where it is exact; None: no loss."""
+    endless: bool
+    """Whether it loses more than any ε, where it ``hides`` nothing."""
+    hides: Callable[[Any], bool]
+    """Whether it may have nothing to tell, whatever the noise: then nothing is reached."""
+    dearer: Mapping[str, int]
+    """What makes it cost more: the larger value (+1) or the smaller one (−1) of a field."""
+
+    def shows_all(self, leaf: Any) -> bool:
+        """Whether there is no noise."""
+        return bool(leaf.noise_multiplier == 0.0)
+
+
+def _laplace_pairs(leaf: Laplace, _bits: int) -> tuple[Pair, Pair]:
+    pair = LaplacePair(ball(1 / Fraction(leaf.noise_multiplier)))
+    return pair, pair
+
+
+NOISES: Mapping[type[Leaf], Noise] = {
+    Laplace: Noise(_laplace_pairs, False, lambda _leaf: False, {"noise_multiplier": -1}),
+    DiscreteGaussian: Noise(discrete_pairs, True, lambda leaf: leaf.is_coarse, {}),
+}
