@@ -1,7 +1,7 @@
 """``bound``: the ε (or δ) of a plan, from both sides, by the best valid method.
 
-What a plan means: docs/theory/semantics.md. Every scenario of the plan (``scenario``) is bounded by every method that
-applies; the plan's ε is at most the largest over scenarios, at least the largest over those that data sets
+What a plan means: docs/theory/semantics.md. Every case of the plan (``case``) is bounded by every method that
+applies; the plan's ε is at most the largest over cases_of, at least the largest over those that data sets
 reach. ``bound`` computes the best method alone; ``Bound.methods`` computes the whole table when it is read. A
 method that yields only an upper side has lower side 0, or, in a plan with ``zcdp`` leaves, what the Gaussian of
 equal ρ costs in their place (``methods.zcdp.stand_in``).
@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.cases.scenario import Scenarios, scenarios
+from affidavit.accountant.cases.case import Cases, cases_of
 from affidavit.accountant.errors import NotSupported, PlanError
-from affidavit.accountant.methods.base import Interval, Method, Target
+from affidavit.accountant.methods.base import Bracket, Method, Target
 from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, candidates, edge, seen
 from affidavit.accountant.methods.costliest import costliest
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
@@ -106,24 +106,24 @@ class Bound(Shown):
         )
 
 
-def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -> MethodResult:
+def _row(method: Method, cases: Cases, relation: Relation, target: Target) -> MethodResult:
     least, most = 0.0, 0.0
-    for scenario in cases.all:
-        known = edge(scenario, relation, target)
-        why = "" if known is not None else method.why_not(scenario, relation)
-        if why and scenario in cases.upper:
+    for case in cases.all:
+        known = edge(case, relation, target)
+        why = "" if known is not None else method.why_not(case, relation)
+        if why and case in cases.upper:
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
         if why:
             continue
-        found = known or seen(scenario, relation, target, ask(method.profile(scenario, relation, target), target))
-        if scenario in cases.lower:
-            least = max(least, found.lower, 0.0 if known else admitted(scenario, relation, target))
-        if scenario in cases.upper:
+        found = known or seen(case, relation, target, ask(method.profile(case, relation, target), target))
+        if case in cases.lower:
+            least = max(least, found.lower, 0.0 if known else admitted(case, relation, target))
+        if case in cases.upper:
             most = max(most, found.upper)
-    return MethodResult(method.name, True, "", *_sides(Interval(least, most), target))
+    return MethodResult(method.name, True, "", *_sides(Bracket(least, most), target))
 
 
-def _sides(found: Interval, target: Target) -> tuple[float, float, float, float]:
+def _sides(found: Bracket, target: Target) -> tuple[float, float, float, float]:
     """Of ε, then of δ: what was asked for, and the question twice."""
     if target.delta is not None:
         return found.lower, found.upper, target.delta, target.delta
@@ -163,7 +163,7 @@ def bound(
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
         explicit=explicit,
     )
-    cases = scenarios(core(checked), checked_relation)
+    cases = cases_of(core(checked), checked_relation)
 
     @lru_cache(maxsize=1)
     def rows() -> Methods:
@@ -179,8 +179,8 @@ def bound(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
             )
         asked = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
-        found = Found(Interval(*asked), name)
-    sides = _sides(found.interval, target)
+        found = Found(Bracket(*asked), name)
+    sides = _sides(found.bracket, target)
     return Bound(checked, checked_relation, *sides, found.method, target.tolerance, found.attained, rows)
 
 
@@ -199,10 +199,10 @@ def profile_points(
     checked_relation = validate.relation(relation)
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
-    for scenario in scenarios(core(parse_plan(plan)), checked_relation).upper:
-        profiles = [m.profile(scenario, checked_relation, target) for m in candidates(scenario, checked_relation)]
+    for case in cases_of(core(parse_plan(plan)), checked_relation).upper:
+        profiles = [m.profile(case, checked_relation, target) for m in candidates(case, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             at = Target(epsilon=epsilon)
-            found = edge(scenario, checked_relation, at) or Interval(0.0, min(p.delta(epsilon).upper for p in profiles))
-            uppers[i] = max(uppers[i], seen(scenario, checked_relation, at, found).upper)
+            found = edge(case, checked_relation, at) or Bracket(0.0, min(p.delta(epsilon).upper for p in profiles))
+            uppers[i] = max(uppers[i], seen(case, checked_relation, at, found).upper)
     return tuple(zip(map(float, epsilons), uppers, strict=True))

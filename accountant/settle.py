@@ -16,7 +16,7 @@ from typing import Any
 
 from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.cases.scenario import scenarios
+from affidavit.accountant.cases.case import cases_of
 from affidavit.accountant.errors import DisagreementError, NotSupported
 from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
@@ -92,7 +92,7 @@ def known(
 
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float | None) -> Settled:
-    scenarios(core(plan), relation)  # raises where no theorem applies, before any work
+    cases_of(core(plan), relation)  # raises where no theorem applies, before any work
     found = recompute(plan, relation=relation, delta=delta, epsilon=epsilon)  # it refuses more, and at once
     issued = issue(plan, relation=relation, delta=delta, epsilon=epsilon, found=found)
     (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
@@ -130,7 +130,7 @@ def _sides(found: Bound | Recomputed, epsilon: float | None) -> tuple[float, flo
 
 def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
     """What a second look may be as fine as; None where it would take long."""
-    cases = scenarios(core(plan), relation).upper
+    cases = cases_of(core(plan), relation).upper
     if first.method == "pld" and not any(one.exponentials or holds_zcdp(one) for one in cases):
         return LATTICE
     long = (bool(one.fixed) or recursion_points(one) > FEW_POINTS for one in cases if one.uses)

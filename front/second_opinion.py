@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.bound import Bound
-from affidavit.accountant.cases.scenario import Scenario, scenarios
+from affidavit.accountant.cases.case import Case, cases_of
 from affidavit.accountant.errors import DisagreementError, PackageMissing
 from affidavit.accountant.extras import install, require
 from affidavit.accountant.plan import Gaussian, Laplace, Plan, Poisson
@@ -59,21 +59,21 @@ def _unsampled(nodes: Iterable[tuple[Plan, int]]) -> str:
     return ""
 
 
-def _why_not(scenario: Scenario, relation: Relation, delta: float, *, least_delta: float) -> str:
-    if scenario.exponentials:
+def _why_not(case: Case, relation: Relation, delta: float, *, least_delta: float) -> str:
+    if case.exponentials:
         return "has no adaptive composition of exponential mechanisms"
-    if relation == "substitution" and any(isinstance(node, Poisson) for node, _ in scenario.fixed):
+    if relation == "substitution" and any(isinstance(node, Poisson) for node, _ in case.fixed):
         return "has no Poisson sampling under substitution"
     if not least_delta <= delta < 1.0:
         return f"not asked about delta below {least_delta:g}"
-    return _unsampled(scenario.nodes())
+    return _unsampled(case.nodes())
 
 
-def _prv(scenario: Scenario, delta: float) -> tuple[float, float]:
+def _prv(case: Case, delta: float) -> tuple[float, float]:
     prv = importlib.import_module("prv_accountant")
     variables: list[Any] = []
     counts = []
-    for node, count in scenario.nodes():
+    for node, count in case.nodes():
         match node:
             case Gaussian(noise_multiplier=sigma):
                 variables.append(prv.GaussianMechanism(sigma))
@@ -87,16 +87,16 @@ def _prv(scenario: Scenario, delta: float) -> tuple[float, float]:
         variables, max_self_compositions=counts, eps_error=EPS_ERROR, delta_error=max(DELTA_ERROR, delta * 1e-4)
     )
     lower, _, upper = accountant.compute_epsilon(delta, counts)
-    sampled = any(isinstance(node, Poisson) for node, _ in scenario.nodes())
+    sampled = any(isinstance(node, Poisson) for node, _ in case.nodes())
     return max(0.0, float(lower)), math.inf if sampled else float(upper)
 
 
-def _autodp(scenario: Scenario, delta: float) -> tuple[float, float]:
+def _autodp(case: Case, delta: float) -> tuple[float, float]:
     zoo = importlib.import_module("autodp.mechanism_zoo")
     transformers = importlib.import_module("autodp.transformer_zoo")
     mechanisms: list[Any] = []
     counts = []
-    for node, count in scenario.nodes():
+    for node, count in case.nodes():
         match node:
             case Gaussian(noise_multiplier=sigma):
                 mechanisms.append(zoo.ExactGaussianMechanism(sigma))
@@ -110,7 +110,7 @@ def _autodp(scenario: Scenario, delta: float) -> tuple[float, float]:
     return 0.0, float(composed.get_approxDP(delta))
 
 
-_TOOLS: tuple[tuple[str, str, float, Callable[[Scenario, float], tuple[float, float]]], ...] = (
+_TOOLS: tuple[tuple[str, str, float, Callable[[Case, float], tuple[float, float]]], ...] = (
     ("prv-accountant", "0.2.0", 1e-9, _prv),
     ("autodp", "0.2.3.1", 1e-11, _autodp),
 )
@@ -121,7 +121,7 @@ def second_opinions(bound: Bound) -> tuple[SecondOpinion, ...]:
 
     Raises ``PackageMissing`` if a tool is not installed in the version that the allow-list is for.
     """
-    cases = scenarios(bound.plan, bound.relation).upper
+    cases = cases_of(bound.plan, bound.relation).upper
     delta = bound.delta_upper
     opinions = []
     for tool, version, least_delta, ask in _TOOLS:

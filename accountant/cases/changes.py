@@ -58,10 +58,10 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Literal
 
-from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, fixed, only
 from affidavit.accountant.cases.choices import any_of, likely_size
 from affidavit.accountant.cases.dominance import covers, maximal, undominated
 from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
+from affidavit.accountant.cases.nodes import NOTHING, AnyOrder, Moved, exponential_uses, fixed, only
 from affidavit.accountant.cases.populations import (
     check_inner_populations,
     check_no_inner_population,
@@ -85,17 +85,17 @@ from affidavit.accountant.nodes import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Cases", "cases"]
+__all__ = ["Choices", "choices"]
 
 MAX_CASES = 256
 """Most cases of a plan that are listed, above."""
 MOST_REACHED, FEW_REACHED = 32, 8
-"""Cases below that are looked at, of more; the second where those above are not listed."""
+"""Choices below that are looked at, of more; the second where those above are not listed."""
 _IDLE = (Pure(0.0), Approximate(0.0, 0.0), Exponential(0.0), ZeroConcentrated(0.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Cases:
+class Choices:
     """The costliest choices (none costs more than one of ``upper``), and choices that are reached; never empty."""
 
     upper: tuple[Plan, ...]
@@ -135,7 +135,7 @@ _ROOT: dict[Relation, _Change] = {
 
 
 @lru_cache(maxsize=64)
-def cases(plan: Plan, relation: Relation) -> Cases:
+def choices(plan: Plan, relation: Relation) -> Choices:
     """Every choice of where the changed record is, as trees without ``parallel``.
 
     Raises ``NotSupported`` where no theorem applies.
@@ -144,7 +144,7 @@ def cases(plan: Plan, relation: Relation) -> Cases:
     return _cases(plan, replace(_ROOT[relation], population=min(populations, default=None)))
 
 
-def _cases(plan: Plan, change: _Change) -> Cases:
+def _cases(plan: Plan, change: _Change) -> Choices:
     match plan:
         case Leaf():
             return _alike([plan])
@@ -171,22 +171,22 @@ def _cases(plan: Plan, change: _Change) -> Cases:
     raise TypeError(type(plan).__name__)
 
 
-def _alike(plans: Sequence[Plan]) -> Cases:
+def _alike(plans: Sequence[Plan]) -> Choices:
     kept = tuple(undominated(plans))
-    return Cases(kept, kept)
+    return Choices(kept, kept)
 
 
-def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Cases:
+def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Choices:
     upper, lower = list(upper), list(islice(lower, MOST_REACHED + MAX_CASES))
     above = tuple(undominated(upper))
     below = (above if lower == upper else tuple(undominated(lower))) or (NOTHING,)
     if len(above) > MAX_CASES:
         reached = tuple(sorted(below, key=likely_size, reverse=True)[:FEW_REACHED])
-        return Cases(tuple(_any_sequence(any_of(above, 1))), reached)
-    return Cases(above, below)
+        return Choices(tuple(_any_sequence(any_of(above, 1))), reached)
+    return Choices(above, below)
 
 
-def _composed(parts: Sequence[Cases]) -> Cases:
+def _composed(parts: Sequence[Choices]) -> Choices:
     reached = map(Compose, islice(product(*(part.lower for part in parts)), MOST_REACHED))
     if math.prod(len(part.upper) for part in parts) > MAX_CASES:
         return _of(_any_sequence([one for part in parts for one in any_of(part.upper, 1)]), reached)
@@ -196,7 +196,7 @@ def _composed(parts: Sequence[Cases]) -> Cases:
     return _of(upper, reached)
 
 
-def _repeated(count: int, inner: Cases) -> Cases:
+def _repeated(count: int, inner: Choices) -> Choices:
     """Each copy has slots of its own, chosen before anything is released: any sequence of cases."""
     if count == 1:
         return inner
@@ -219,7 +219,7 @@ def _splits(count: int, kinds: int) -> Iterable[tuple[int, ...]]:
     return [(k, *rest) for k in range(count + 1) for rest in _splits(count - k, kinds - 1)]
 
 
-def _parallel(node: Parallel, change: _Change) -> Cases:
+def _parallel(node: Parallel, change: _Change) -> Choices:
     inside = replace(change, padded=True)
     if change.kind != "replace":
         trees = node.parts if change.stated or node.moves is None else node.moves
@@ -236,7 +236,7 @@ def _parallel(node: Parallel, change: _Change) -> Cases:
     return _of(upper or [NOTHING], lower)
 
 
-def _crossed(node: Parallel, change: _Change) -> Cases:
+def _crossed(node: Parallel, change: _Change) -> Choices:
     """The record leaves one part and enters another."""
     trees = node.parts if node.moves is None else node.moves
     if node.moves is None:
@@ -288,7 +288,7 @@ def _has_exponentials(plan: Plan) -> tuple[bool, bool]:
     return bool(exponential_uses(plan)), fixed(plan) == NOTHING
 
 
-def _poisson(node: Poisson, change: _Change) -> Cases:
+def _poisson(node: Poisson, change: _Change) -> Choices:
     rate = node.rate
     if change.kind != "replace":
         return _poisson_left(node, change)
@@ -306,7 +306,7 @@ def _poisson(node: Poisson, change: _Change) -> Cases:
     return _of(upper, reached)
 
 
-def _poisson_left(node: Poisson, change: _Change) -> Cases:
+def _poisson_left(node: Poisson, change: _Change) -> Choices:
     """The record is kept with probability q, or there is nothing to see."""
     rate, leaves = node.rate, change.kind != "enter"
     if not change.marked:
@@ -333,7 +333,7 @@ def _poisson_left(node: Poisson, change: _Change) -> Cases:
     return _of(upper, upper if below.upper == below.lower and gone.lower == gone.upper else [])
 
 
-def _gone(absent: Plan) -> Cases:
+def _gone(absent: Plan) -> Choices:
     """What a sample with the record and one without it differ by."""
     check_no_inner_population(absent)
     return _cases(absent, _Change("leave", "zero-out", stated=True))
@@ -343,7 +343,7 @@ def _shows_nothing(plan: Plan) -> bool:
     return all(leaf in _IDLE for leaf in walk(plan) if isinstance(leaf, Leaf))
 
 
-def _without_replacement(node: WithoutReplacement, change: _Change) -> Cases:
+def _without_replacement(node: WithoutReplacement, change: _Change) -> Choices:
     population, sample = node.population, node.sample
     of = node.of
     while (inner := only_sample(of)) is not None and inner.population == sample:

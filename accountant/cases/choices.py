@@ -17,8 +17,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf, uses_of
 from affidavit.accountant.cases.dominance import at_least_as_costly, maximal
+from affidavit.accountant.cases.nodes import AnyOrder, Moved, OneOf, uses_of
 from affidavit.accountant.leaves import facts
 from affidavit.accountant.nodes import (
     Approximate,

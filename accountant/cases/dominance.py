@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.cases.case import NOTHING, OneOf, exponential_uses, fixed, uses_of
+from affidavit.accountant.cases.nodes import NOTHING, OneOf, exponential_uses, fixed, uses_of
 from affidavit.accountant.leaves import facts
 from affidavit.accountant.nodes import (
     Approximate,

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from affidavit.accountant.cases.case import NOTHING
 from affidavit.accountant.cases.dominance import at_least_as_costly, covers
+from affidavit.accountant.cases.nodes import NOTHING
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,

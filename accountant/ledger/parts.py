@@ -1,11 +1,11 @@
 """Parts of one data set, by an intrinsic key: accounts whose records cannot be the same, so that runs do not add up.
 
-A record belongs to the part in whose interval its ``place`` (``sketch``) lies: a keyed function of its text alone, so a
+A record belongs to the part in whose bracket its ``place`` (``sketch``) lies: a keyed function of its text alone, so a
 record that is added or removed, or emptied, touches one part (parallel composition: McSherry 2009, "Privacy integrated
 queries"). It goes there in every version of the data. Accounts of one partition, under one key, promise the
 largest of their budgets together, not the sum, however runs on them are interleaved.
 
-That all records of a run are in the interval is seen from the first and the last of their places, both of which a
+That all records of a run are in the bracket is seen from the first and the last of their places, both of which a
 sketch holds. Not under substitution, where a record may leave one part and enter another, nor for units of several
 records, which need not lie together.
 """
@@ -66,5 +66,5 @@ class Part:
         return f"{self.index}/{self.count}"
 
     def holds(self, digests: Sequence[str]) -> bool:
-        """Whether all of these lie in its interval: of a sketch, whether all records of the set do."""
+        """Whether all of these lie in its bracket: of a sketch, whether all records of the set do."""
         return all(place(digest) * self.count >> 4 * DIGITS == self.index - 1 for digest in digests)

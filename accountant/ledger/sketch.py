@@ -10,7 +10,7 @@ text, whatever their case, width or composition; not of its id and label, which 
 Parts of one data set (``parts``) are told by a digest's *last* digits, its ``place``, which the order above does not
 look at: the sketch of a part is a uniform sample of the part, and can be held against one of the whole or of another
 part. Behind the smallest digests stand those of the first and the last place, if they are not among them: whether a
-whole set lies in an interval can be seen.
+whole set lies in an bracket can be seen.
 """
 
 from __future__ import annotations

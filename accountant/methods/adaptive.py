@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import likely_size, mean_loss
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
     LEAST_RANGE,
     LOUD,
     LOUD_WIDTH,
-    Interval,
+    Bracket,
     Profile,
     Target,
 )
@@ -94,22 +94,20 @@ class AdaptiveProfile:
     ``taken``: of exponential mechanisms of one range alone, the chance that a use sees the record.
     """
 
-    def __init__(self, scenario: Scenario, relation: Relation, target: Target, *, taken: float = 1.0) -> None:
-        self._scenario = scenario
-        self._runs = tuple((SampledUse(eta, 1.0, "forward", taken), uses) for eta, uses in scenario.exponentials)
-        self._order = scenario.order
+    def __init__(self, case: Case, relation: Relation, target: Target, *, taken: float = 1.0) -> None:
+        self._case = case
+        self._runs = tuple((SampledUse(eta, 1.0, "forward", taken), uses) for eta, uses in case.exponentials)
+        self._order = case.order
         self._target = target
         self._others: Parts = ()
         self._last: Last | None = None
-        self._total = sum(eta * uses for eta, uses in scenario.exponentials)
+        self._total = sum(eta * uses for eta, uses in case.exponentials)
         self._estimate = estimate(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
-        if scenario.fixed:
-            deep, tilt = log_nothing(target, scenario.uses), self._estimate.slope
-            self._others = tuple(
-                (step_of(node, relation, deep=deep, tilt=tilt), count) for node, count in scenario.fixed
-            )
+        if case.fixed:
+            deep, tilt = log_nothing(target, case.uses), self._estimate.slope
+            self._others = tuple((step_of(node, relation, deep=deep, tilt=tilt), count) for node, count in case.fixed)
             if self._order != "fixed-first":
                 self._last = Last(self._others, target, near=self._estimate.epsilon)
         if self._last is None and self._runs[0][1] == len(self._runs) == 1:
@@ -147,18 +145,18 @@ class AdaptiveProfile:
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
         cost: dict[float, float] = {}
-        for eta, uses in self._scenario.exponentials:
+        for eta, uses in self._case.exponentials:
             cost[eta] = cost.get(eta, 0.0) + eta * eta * uses
-        common, typical = max(cost, key=lambda eta: cost[eta]), typical_range(self._scenario)
+        common, typical = max(cost, key=lambda eta: cost[eta]), typical_range(self._case)
         return common / (2 * math.ceil(cells * common / typical / 2.0 - 1e-6))
 
     def _first_cells(self) -> int:
         """The cells a range that should do: see ``WIDTH``; ρ moves ε by (ε + ρ)/2 a unit of ln ρ."""
-        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._scenario.exponentials)
+        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._case.exponentials)
         target, epsilon = self._target, self._estimate.epsilon
         effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
         if self._others:
-            beside = math.fsum(mean_loss(node) * count for node, count in self._scenario.fixed)
+            beside = math.fsum(mean_loss(node) * count for node, count in self._case.fixed)
             effect = 0.5 * rho / (rho + beside)
         elif target.delta is None:
             epsilon = max(target.epsilon or 0.0, 0.0)
@@ -214,15 +212,15 @@ class AdaptiveProfile:
             found = sides.delta(target.epsilon or 0.0)
         return (found.upper - found.lower) / found.upper if 0.0 < found.upper < math.inf else 0.0
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """Both sides at ``epsilon``."""
         return self._sides.delta(epsilon)
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """Both sides at ``delta``."""
         found = self._sides.epsilon(delta, near=self._estimate.epsilon)
         upper = min(found.upper, self._sides.most * (1.0 + 1e-15))
-        return Interval(min(found.lower, upper), upper)
+        return Bracket(min(found.lower, upper), upper)
 
 
 class AdaptiveMethod:
@@ -231,36 +229,36 @@ class AdaptiveMethod:
     name = "adaptive"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+    def why_not(self, case: Case, relation: Relation) -> str:
         """Applies when there is an exponential leaf and the work is bearable."""
-        if not scenario.exponentials:
-            found = Sample.alone(scenario, relation)
+        if not case.exponentials:
+            found = Sample.alone(case, relation)
             if found is None:
                 return "needs an exponential leaf"
             return sampled_gap(*found) if found[0].taken == 1.0 else _thin_gap(*found)
-        if scenario.order == "any":
+        if case.order == "any":
             return "exponential mechanisms of unlike ranges in any order: no recursion"
-        largest = max(eta for eta, _ in scenario.exponentials)
+        largest = max(eta for eta, _ in case.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
-        if min(eta for eta, _ in scenario.exponentials) < LEAST_RANGE:
+        if min(eta for eta, _ in case.exponentials) < LEAST_RANGE:
             return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
-        if recursion_points(scenario) > MAX_POINTS:
+        if recursion_points(case) > MAX_POINTS:
             return "too many uses for the recursion"
-        return pair_gap(Scenario(fixed=scenario.fixed), relation) if scenario.fixed else ""
+        return pair_gap(Case(fixed=case.fixed), relation) if case.fixed else ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
+    def profile(self, case: Case, relation: Relation, target: Target) -> Profile:
         """The recursion, refined near ``target``."""
-        if not scenario.exponentials:
-            sample, uses = cast("tuple[Sample, int]", Sample.alone(scenario, relation))
+        if not case.exponentials:
+            sample, uses = cast("tuple[Sample, int]", Sample.alone(case, relation))
             if sample.taken == 1.0:
                 return SampledAdaptiveProfile(sample, uses, target)
             return AdaptiveProfile(_thin(sample, uses), relation, target, taken=sample.taken)
-        return AdaptiveProfile(scenario, relation, target)
+        return AdaptiveProfile(case, relation, target)
 
 
-def _thin(sample: Sample, uses: int) -> Scenario:
-    return Scenario(exponentials=((sample.eta, uses),))
+def _thin(sample: Sample, uses: int) -> Case:
+    return Case(exponentials=((sample.eta, uses),))
 
 
 def _thin_gap(sample: Sample, uses: int) -> str:
@@ -272,21 +270,21 @@ def _thin_gap(sample: Sample, uses: int) -> str:
     return ""
 
 
-def typical_range(scenario: Scenario) -> float:
+def typical_range(case: Case) -> float:
     """The root of the mean square."""
-    squares = sum(eta * eta * count for eta, count in scenario.exponentials)
-    return math.sqrt(squares / sum(count for _, count in scenario.exponentials))
+    squares = sum(eta * eta * count for eta, count in case.exponentials)
+    return math.sqrt(squares / sum(count for _, count in case.exponentials))
 
 
-def recursion_points(scenario: Scenario) -> float:
+def recursion_points(case: Case) -> float:
     """About how many lattice points the coarsest recursion has, in units of work."""
-    uses = sum(count for _, count in scenario.exponentials)
-    squares = sum(eta * eta * count for eta, count in scenario.exponentials)
-    typical = typical_range(scenario)  # ``AdaptiveProfile`` takes its spacing from it
-    width = 2.0 * (ZcdpProfile(squares / 8.0).epsilon(1e-9).upper if scenario.fixed else math.sqrt(squares))
+    uses = sum(count for _, count in case.exponentials)
+    squares = sum(eta * eta * count for eta, count in case.exponentials)
+    typical = typical_range(case)  # ``AdaptiveProfile`` takes its spacing from it
+    width = 2.0 * (ZcdpProfile(squares / 8.0).epsilon(1e-9).upper if case.fixed else math.sqrt(squares))
     ranges = min(width / typical, 2.0 * uses)
-    if scenario.fixed and scenario.order != "fixed-first":
-        beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))
+    if case.fixed and case.order != "fixed-first":
+        beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in case.fixed))
         reach = min(FURTHEST, beside.epsilon(1e-12).upper)
         ranges = 2.0 * (min(width, 2.0 * typical * uses) + reach) / typical  # as in ``_window``
     return uses * (ranges * LEAST_CELLS + 2.0)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
-from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.methods.base import Bracket, Target
 from affidavit.accountant.methods.optimal import pure_costs
 from affidavit.accountant.validate import Relation
 
@@ -32,22 +32,22 @@ class AdvancedProfile:
         self._mean = sum(count * (x * math.expm1(x) if x < 700.0 else math.inf) for x, count in used)
         self._squares = sum(count * epsilon * epsilon for epsilon, count in used)
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """An upper side; infinite without slack."""
         slack = delta - self._stated_delta * (1.0 + ROUNDING)
         if slack <= 0.0:
-            return Interval(0.0, math.inf)
+            return Bracket(0.0, math.inf)
         value = self._mean + math.sqrt(2.0 * math.log(1.0 / slack) * self._squares)
-        return Interval(0.0, value * (1.0 + ROUNDING))
+        return Bracket(0.0, value * (1.0 + ROUNDING))
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """The formula solved for δ′."""
         if not epsilon > self._mean:
-            return Interval(0.0, 1.0)
+            return Bracket(0.0, 1.0)
         if self._squares == 0.0:
-            return Interval(0.0, min(1.0, self._stated_delta * (1.0 + ROUNDING)))
+            return Bracket(0.0, min(1.0, self._stated_delta * (1.0 + ROUNDING)))
         slack = math.exp(-((epsilon - self._mean) ** 2) / (2.0 * self._squares))
-        return Interval(0.0, min(1.0, (self._stated_delta + slack) * (1.0 + 1e-10)))
+        return Bracket(0.0, min(1.0, (self._stated_delta + slack) * (1.0 + 1e-10)))
 
 
 class AdvancedMethod:
@@ -56,8 +56,8 @@ class AdvancedMethod:
     name = "advanced"
     exact = False
 
-    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
-        return "" if pure_costs(scenario) is not None else "needs an (epsilon, delta) guarantee of every mechanism"
+    def why_not(self, case: Case, _relation: Relation) -> str:
+        return "" if pure_costs(case) is not None else "needs an (epsilon, delta) guarantee of every mechanism"
 
-    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> AdvancedProfile:
-        return AdvancedProfile(pure_costs(scenario) or [])
+    def profile(self, case: Case, _relation: Relation, _target: Target) -> AdvancedProfile:
+        return AdvancedProfile(pure_costs(case) or [])

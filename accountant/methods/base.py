@@ -1,4 +1,4 @@
-"""What a composition method is: a name, a reason not to apply, and a profile of a scenario."""
+"""What a composition method is: a name, a reason not to apply, and a profile of a case."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "least"]
+__all__ = ["Bracket", "Method", "Profile", "Target", "certain_delta", "least"]
 
 EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
@@ -24,7 +24,7 @@ LOUD, LOUD_WIDTH = 500.0, 1e-2
 """An ε above the first is of no use to anyone: a bracket of this relative width is enough."""
 
 
-class Interval(NamedTuple):
+class Bracket(NamedTuple):
     """``lower <= value <= upper``."""
 
     lower: float
@@ -53,13 +53,13 @@ def certain_delta(epsilon: float) -> float:
 
 
 class Profile(Protocol):
-    """The privacy profile δ(ε) of one scenario, larger direction, from both sides."""
+    """The privacy profile δ(ε) of one case, larger direction, from both sides."""
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """Bracket of δ at ``epsilon`` (any real number)."""
         ...
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta`` (0 < delta < 1)."""
         ...
 
@@ -70,12 +70,12 @@ class Method(Protocol):
     name: str
     exact: bool
 
-    def why_not(self, scenario: Scenario, relation: Relation, /) -> str:
+    def why_not(self, case: Case, relation: Relation, /) -> str:
         """Empty if the method applies, else the reason in a few words."""
         ...
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target, /) -> Profile:
-        """The scenario's profile by this method."""
+    def profile(self, case: Case, relation: Relation, target: Target, /) -> Profile:
+        """The case's profile by this method."""
         ...
 
 

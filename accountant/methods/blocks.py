@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import likely_size
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points, typical_range
-from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
+from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Bracket, Target
 from affidavit.accountant.methods.discrete import curve_below
 from affidavit.accountant.methods.pld import log_nothing, pair_gap, step_of
 from affidavit.accountant.methods.recursion import compose
@@ -86,26 +86,26 @@ class BlocksProfile:
 
     attained = True
 
-    def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
+    def __init__(self, case: Case, relation: Relation, target: Target) -> None:
         self._tolerance = target.tolerance
         self._total = math.inf
-        if not scenario.fixed:
-            self._total = sum(eta * uses for eta, uses in scenario.exponentials) * (1.0 + 1e-14)
-        small = _smallest(scenario, target) * TAIL
-        samples, rest = _split(scenario, relation)
-        kinds = [*_unsampled(scenario), *samples]
+        if not case.fixed:
+            self._total = sum(eta * uses for eta, uses in case.exponentials) * (1.0 + 1e-14)
+        small = _smallest(case, target) * TAIL
+        samples, rest = _split(case, relation)
+        kinds = [*_unsampled(case), *samples]
         own = math.fsum(kind.size for kind in kinds)
-        size = math.fsum(likely_size(node) * count for node, count in scenario.nodes())
+        size = math.fsum(likely_size(node) * count for node, count in case.nodes())
         tilts, choices = zip(*(_strategy(uses, target, math.sqrt(own / size)) for uses in _ways(kinds)), strict=True)
         tilt = float(f"{max(tilts):.1e}")
         self._runs = [
             (kind.sample, kind.uses, small / len(kinds), tilt, 2.0 ** math.ceil(math.log2(kind.size / size)))
             for kind in kinds
         ]
-        deep = log_nothing(target, scenario.uses)
+        deep = log_nothing(target, case.uses)
         self._others = [(step_of(node, relation, deep=deep, tilt=tilt), count) for node, count in rest]
         self.attained = all(step.tight for step, _ in self._others)
-        alone = len(kinds) == 1 and not samples and (not rest or scenario.order == "fixed-first")
+        alone = len(kinds) == 1 and not samples and (not rest or case.order == "fixed-first")
         last = min(kinds[0].uses, ADAPTED) if alone else 0
         adapted = [(_adapted(kinds[0].sample.ways[0], last, small), 1)] if last else []
         if not samples and not last and own <= LOUD:
@@ -133,7 +133,7 @@ class BlocksProfile:
             found = [delta_bracket(one, epsilon=asked, tolerance=self._tolerance) for one in self._lower]
         return max(lower for lower, _ in found) * (1.0 - ROUNDING)
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """Larger direction at ``delta``."""
         from affidavit.accountant.pld.engine import epsilon_bracket
 
@@ -141,16 +141,16 @@ class BlocksProfile:
         left, most = delta * math.exp(-growth) * (1.0 - ROUNDING) - constant, math.inf
         if left > 0.0:
             most = epsilon_bracket(parts, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
-        return Interval(self.least(Target(delta=delta)), min(most, self._total))
+        return Bracket(self.least(Target(delta=delta)), min(most, self._total))
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """Larger direction at ``epsilon``."""
         from affidavit.accountant.pld.engine import delta_bracket
 
         parts, growth, constant = self._bound()
         most = delta_bracket(parts, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1] + constant
         most *= math.exp(growth) * (1.0 + ROUNDING)
-        return Interval(self.least(Target(epsilon=epsilon)), min(1.0, most))
+        return Bracket(self.least(Target(epsilon=epsilon)), min(1.0, most))
 
 
 class BlocksMethod:
@@ -160,42 +160,42 @@ class BlocksMethod:
     exact = True
 
     @staticmethod
-    def is_sharp(scenario: Scenario, relation: Relation) -> bool:
+    def is_sharp(case: Case, relation: Relation) -> bool:
         """Whether no exponential mechanism beside the blocks has its envelope only, and no block is hardly a use."""
-        samples, rest = _split(scenario, relation)
+        samples, rest = _split(case, relation)
         enveloped = any(isinstance(one, Exponential) for node, _ in rest for one in walk(node))
         return not enveloped and all(kind.sample.taken == 1.0 for kind in samples)
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+    def why_not(self, case: Case, relation: Relation) -> str:
         """Applies where the recursion over all uses takes long, and the order of the exponential ones is known."""
-        samples, rest = _split(scenario, relation)
-        if not scenario.exponentials and not samples:
+        samples, rest = _split(case, relation)
+        if not case.exponentials and not samples:
             return "needs an exponential leaf"
-        if not scenario.exponentials and not AdaptiveMethod().why_not(scenario, relation):
+        if not case.exponentials and not AdaptiveMethod().why_not(case, relation):
             return "few enough uses for the recursion on samples"
-        if scenario.exponentials and not samples and scenario.order != "any":
-            sums = scenario.fixed and scenario.order != "fixed-first"
-            if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
+        if case.exponentials and not samples and case.order != "any":
+            sums = case.fixed and case.order != "fixed-first"
+            if recursion_points(case) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            each = _unsampled(scenario)
+            each = _unsampled(case)
             loose = SHORTEST_RUN * sum(kind.size / kind.uses for kind in each) > sum(kind.size for kind in each)
-            if loose and min(kind.sample.eta for kind in each) > COARSE * typical_range(scenario):
+            if loose and min(kind.sample.eta for kind in each) > COARSE * typical_range(case):
                 return f"ranges of fewer than {SHORTEST_RUN} uses: blocks would be loose"
-        ranges = [kind.sample.eta for kind in (*_unsampled(scenario), *samples)]
+        ranges = [kind.sample.eta for kind in (*_unsampled(case), *samples)]
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
         if min(ranges) < LEAST_RANGE:
             return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
-        return _gap(Scenario(fixed=rest), relation)
+        return _gap(Case(fixed=rest), relation)
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BlocksProfile:
+    def profile(self, case: Case, relation: Relation, target: Target) -> BlocksProfile:
         """Blocks for ``target``."""
-        return BlocksProfile(scenario, relation, target)
+        return BlocksProfile(case, relation, target)
 
 
-def _unsampled(scenario: Scenario) -> list[_Kind]:
+def _unsampled(case: Case) -> list[_Kind]:
     uses: dict[float, int] = {}
-    for eta, count in scenario.exponentials:
+    for eta, count in case.exponentials:
         uses[eta] = uses.get(eta, 0) + count
     return [_Kind(Sample(eta, 1.0, 1.0), count, eta * eta / 8.0 * count) for eta, count in sorted(uses.items())]
 
@@ -212,11 +212,11 @@ def _strategy(uses: list[tuple[SampledUse, int]], target: Target, part: float) -
     return max(tilt, LEAST_TILT), [use.best_share(max(tilt, LEAST_TILT)) for use, _ in uses]
 
 
-def _split(scenario: Scenario, relation: Relation) -> tuple[list[_Kind], tuple[tuple[Plan, int], ...]]:
+def _split(case: Case, relation: Relation) -> tuple[list[_Kind], tuple[tuple[Plan, int], ...]]:
     """What runs on samples so often that blocks serve, and all else but exponential mechanisms."""
     kinds: list[_Kind] = []
     rest: list[tuple[Plan, int]] = []
-    for node, uses in scenario.fixed:
+    for node, uses in case.fixed:
         sample = Sample.of(node, relation)
         known = sample is not None and LEAST_RANGE <= sample.eta <= LARGEST_RANGE and not sample.is_weak(BLOCK)
         if sample is not None and known and uses >= SHORTEST_RUN:
@@ -226,15 +226,15 @@ def _split(scenario: Scenario, relation: Relation) -> tuple[list[_Kind], tuple[t
     return kinds, tuple(rest)
 
 
-def _gap(others: Scenario, relation: Relation) -> str:
+def _gap(others: Case, relation: Relation) -> str:
     return pair_gap(others, relation) if others.fixed else ""
 
 
-def _smallest(scenario: Scenario, target: Target) -> float:
+def _smallest(case: Case, target: Target) -> float:
     """About the δ in question."""
     if target.delta is not None:
         return max(target.delta, 1e-270)
-    rho = sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials) or 1.0
+    rho = sum(eta * eta / 8.0 * uses for eta, uses in case.exponentials) or 1.0
     return max(ZcdpProfile(rho).delta(max(target.epsilon or 0.0, 0.0)).upper, 1e-270)
 
 

@@ -1,4 +1,4 @@
-"""What a scenario costs at most, at a glance: enough to see that another one costs more.
+"""What a case costs at most, at a glance: enough to see that another one costs more.
 
 - Losses of some mechanisms are at most Σ ε_i, whatever came before, and the moments of the loss of the others are
   bounded by their zCDP, one after another; so δ(ε) is at most what the zCDP conversion says at ε − Σ ε_i. Every split
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import rho_of
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import Plan, Poisson, WithoutReplacement, unrolled
@@ -29,9 +29,9 @@ LEAST_RHO = 1e-290
 Uses = list[tuple[Plan, int]]
 
 
-def costs_at_most(scenario: Scenario, relation: Relation, *, epsilon: float, delta: float) -> bool:
+def costs_at_most(case: Case, relation: Relation, *, epsilon: float, delta: float) -> bool:
     """Whether δ(``epsilon``) <= ``delta`` shows at a glance."""
-    return _shows([(node, count) for node, count in scenario.nodes() if count], relation, epsilon, delta)
+    return _shows([(node, count) for node, count in case.nodes() if count], relation, epsilon, delta)
 
 
 def _shows(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
@@ -72,5 +72,5 @@ def _costs(node: Plan, count: int, relation: Relation) -> tuple[float, float, fl
     """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none; no failures."""
     if isinstance(node, Approximate):
         node = Pure(node.epsilon)
-    most, rho = pure_epsilon(Scenario(((node, count),)), relation).upper, rho_of(node)
+    most, rho = pure_epsilon(Case(((node, count),)), relation).upper, rho_of(node)
     return most, math.inf if rho is None else rho * count * (1.0 + ROUNDING), most / count

@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from affidavit.accountant.cases.case import Case, Cases
 from affidavit.accountant.cases.choices import likely_size
-from affidavit.accountant.cases.scenario import Scenario, Scenarios
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.methods.base import Interval, Method, Target
+from affidavit.accountant.methods.base import Bracket, Method, Target
 from affidavit.accountant.methods.best import Found, ask, best, lowest, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
@@ -40,7 +40,7 @@ ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 
 
-def costliest(cases: Scenarios, relation: Relation, target: Target) -> Found:
+def costliest(cases: Cases, relation: Relation, target: Target) -> Found:
     """The largest upper side of all cases, the largest lower side of those that are reached."""
     search = _Search(cases, relation, target)
     search.look()
@@ -51,13 +51,13 @@ def costliest(cases: Scenarios, relation: Relation, target: Target) -> Found:
 class _Search:
     """``least``: the largest lower side so far; ``most``: the largest upper side of what was covered together."""
 
-    cases: Scenarios
+    cases: Cases
     relation: Relation
     target: Target
-    looks: dict[Scenario, Found] = field(default_factory=dict)
-    skipped: list[Scenario] = field(default_factory=list)
+    looks: dict[Case, Found] = field(default_factory=dict)
+    skipped: list[Case] = field(default_factory=list)
     least: float = 0.0
-    most: Found = field(default_factory=lambda: Found(Interval(0.0, 0.0), ""))
+    most: Found = field(default_factory=lambda: Found(Bracket(0.0, 0.0), ""))
 
     @property
     def coarse(self) -> Target:
@@ -81,12 +81,12 @@ class _Search:
 
     def settle(self) -> Found:
         """Sharply, the costliest first: those that may be the largest from above, or from below."""
-        above: dict[Scenario, Found] = {}
-        below: dict[Scenario, Found] = {}
+        above: dict[Case, Found] = {}
+        below: dict[Case, Found] = {}
         upper, lower = self.cases.upper, self.cases.lower
-        highest_low = max((look.interval.lower for case, look in self.looks.items() if case in lower), default=0.0)
+        highest_low = max((look.bracket.lower for case, look in self.looks.items() if case in lower), default=0.0)
         for case, look in sorted(self.looks.items(), key=lambda one: (one[0] in upper, _upper(one[1])), reverse=True):
-            low, high = look.interval
+            low, high = look.bracket
             raises = case in upper and high > max(map(_upper, above.values()), default=0.0)
             matters = high > self.least and (raises or low > (1.0 - UNLIKE) * highest_low)
             found = look
@@ -96,19 +96,19 @@ class _Search:
                 above[case] = found
             if case in lower:
                 below[case] = found
-                self.least = max(self.least, found.interval.lower)
+                self.least = max(self.least, found.bracket.lower)
         if self.least > max(map(_upper, (self.most, *above.values()))):
             # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
             above |= {case: best(case, self.relation, self.target) for case in self.skipped if case in upper}
         worst = max((*above.values(), self.most), key=_upper)
-        if self.least > worst.interval.upper and not self.target.explicit:
+        if self.least > worst.bracket.upper and not self.target.explicit:
             explicit = replace(self.target, explicit=True)
             below = {case: best(case, self.relation, explicit) for case in below}
-            self.least = max(found.interval.lower for found in below.values())
+            self.least = max(found.bracket.lower for found in below.values())
         attained = bool(below) and all(found.attained for found in (*above.values(), *below.values()))
-        return Found(Interval(self.least, worst.interval.upper), worst.method, attained)
+        return Found(Bracket(self.least, worst.bracket.upper), worst.method, attained)
 
-    def _look_at(self, case: Scenario) -> None:
+    def _look_at(self, case: Case) -> None:
         if any(one in self.cases.upper for one in self.looks) and self._stays_below(case):
             self.skipped.append(case)
             return
@@ -122,16 +122,16 @@ class _Search:
             return
         self.looks[case] = found
         if is_reached:
-            self.least = max(self.least, found.interval.lower)
+            self.least = max(self.least, found.bracket.lower)
 
-    def _cover(self, group: Sequence[Scenario]) -> list[Sequence[Scenario]]:
+    def _cover(self, group: Sequence[Case]) -> list[Sequence[Case]]:
         """Bound a group by what costs as much as each of it; its halves, where that is too much."""
         bounding = [case for case in group if case in self.cases.upper]
         left = [case for case in bounding if not self._stays_below(case)]
         self.skipped += [case for case in bounding if case not in left]
         if len(left) > FEW:
             first = max((case for case in self.looks if case in self.cases.upper), key=lambda c: _upper(self.looks[c]))
-            known = best(first, self.relation, self.target).interval.upper
+            known = best(first, self.relation, self.target).bracket.upper
             enough = max(WIDER * known, _upper(self.most))
             found = together(left, self.relation, replace(self.target, enough=enough))
             if found is not None and _upper(found) > enough:
@@ -144,12 +144,12 @@ class _Search:
             self._look_at(case)
         return []
 
-    def _found(self, case: Scenario, target: Target, *, admit: bool) -> Found:
+    def _found(self, case: Case, target: Target, *, admit: bool) -> Found:
         """A case, without an upper side where that bounds nothing."""
         ask_for = best if case in self.cases.upper else lowest
         return ask_for(case, self.relation, target, admit=admit)
 
-    def _stays_below(self, case: Scenario) -> bool:
+    def _stays_below(self, case: Case) -> bool:
         """Whether it costs no more than ``least``: nothing costs more than infinity; of others, at a glance."""
         if self.least == math.inf or self.least <= 0.0:
             return self.least == math.inf
@@ -159,29 +159,29 @@ class _Search:
 
 
 def _upper(found: Found) -> float:
-    return found.interval.upper
+    return found.bracket.upper
 
 
-def together(group: Sequence[Scenario], relation: Relation, target: Target) -> Found | None:
+def together(group: Sequence[Case], relation: Relation, target: Target) -> Found | None:
     """An upper side of all of them; None where no method covers what costs as much."""
     found: Found | None = None
     for case in covering(group):
         for method in COVERING:
             if not method.why_not(case, relation) and (found is None or _upper(found) > target.enough):
                 profile = method.profile(case, relation, replace(target, above=True))
-                interval = seen(case, relation, target, ask(profile, target))
-                found = min(found or Found(interval, method.name), Found(interval, method.name), key=_upper)
+                bracket = seen(case, relation, target, ask(profile, target))
+                found = min(found or Found(bracket, method.name), Found(bracket, method.name), key=_upper)
     return found
 
 
-def _likely_cost(scenario: Scenario, relation: Relation, target: Target) -> tuple[float, float]:
+def _likely_cost(case: Case, relation: Relation, target: Target) -> tuple[float, float]:
     """What surely fails, where that may be all that counts; then about Σρ, no more than the largest losses allow."""
-    failure, log = certain_failure(scenario), LIKELY_LOG
+    failure, log = certain_failure(case), LIKELY_LOG
     if target.delta is not None and failure <= 0.5 * target.delta:
         failure, log = 0.0, -math.log(min(max(target.delta, LEAST_DELTA), 0.5))
     size, bounded = 0.0, 0.0
-    for node, count in scenario.nodes():
-        likely, most = count * likely_size(node), pure_epsilon(Scenario(((node, count),)), relation).upper
+    for node, count in case.nodes():
+        likely, most = count * likely_size(node), pure_epsilon(Case(((node, count),)), relation).upper
         if _size_of_loss(most, log) < likely:
             bounded += most
         else:

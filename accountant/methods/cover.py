@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import by_rho, concentrated, together
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 
 __all__ = ["FEW", "WIDER", "covering", "groups_of"]
@@ -22,7 +22,7 @@ WIDER, FEW = 1.0003, 3
 """A group whose upper side is this much above that of the costliest is bounded in halves, so few cases one by one."""
 
 
-def groups_of(cases: Sequence[Scenario]) -> tuple[Sequence[Scenario], list[Sequence[Scenario]]]:
+def groups_of(cases: Sequence[Case]) -> tuple[Sequence[Case], list[Sequence[Case]]]:
     """Those that are bounded alone, the costliest first, and the groups of the others."""
     groups, end = [], ALONE
     while end < len(cases):
@@ -31,7 +31,7 @@ def groups_of(cases: Sequence[Scenario]) -> tuple[Sequence[Scenario], list[Seque
     return cases[:ALONE], groups
 
 
-def covering(cases: Sequence[Scenario]) -> list[Scenario]:
+def covering(cases: Sequence[Case]) -> list[Case]:
     """Cases of which each costs at least what every one of ``cases`` does."""
     options = [Counter[Plan]() for _ in cases]
     for option, case in zip(options, cases, strict=True):
@@ -45,14 +45,14 @@ def covering(cases: Sequence[Scenario]) -> list[Scenario]:
     if any(isinstance(node, (Exponential, ZeroConcentrated)) for option in rest for node in option):
         stated = by_rho(rest)
         found += [] if stated is None else [_case((common + stated).items())]
-    laws: dict[tuple[str, frozenset[tuple[Plan, int]]], Scenario] = {}
+    laws: dict[tuple[str, frozenset[tuple[Plan, int]]], Case] = {}
     for case in found:  # often Σρ and the rest are the same both ways, but for rounding
         rho, others = concentrated(case.nodes())
         laws.setdefault((f"{rho:.12g}", frozenset(others)), case)
     return [*laws.values()]
 
 
-def _case(uses: Iterable[tuple[Plan, int]]) -> Scenario:
+def _case(uses: Iterable[tuple[Plan, int]]) -> Case:
     """All of them, in whatever order."""
     fixed: list[tuple[Plan, int]] = []
     ranges: list[tuple[float, int]] = []
@@ -61,4 +61,4 @@ def _case(uses: Iterable[tuple[Plan, int]]) -> Scenario:
             ranges.append((node.range, count))
         else:
             fixed.append((node, count))
-    return Scenario(tuple(fixed), tuple(sorted(ranges)), "any" if len(ranges) > 1 else "fixed-first")
+    return Case(tuple(fixed), tuple(sorted(ranges)), "any" if len(ranges) > 1 else "fixed-first")

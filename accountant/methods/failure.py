@@ -18,8 +18,8 @@ import math
 from collections.abc import Callable
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import Moved
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.cases.nodes import Moved
 from affidavit.accountant.leaves import facts
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
@@ -27,9 +27,9 @@ __all__ = ["certain_failure", "costs_infinity", "most_taken"]
 ROUNDING = 1e-12
 
 
-def certain_failure(scenario: Scenario) -> float:
+def certain_failure(case: Case) -> float:
     """A lower side of the P-mass at loss +inf; 0 where nothing is known."""
-    log = math.fsum(count * _log_intact(node) for node, count in scenario.fixed)
+    log = math.fsum(count * _log_intact(node) for node, count in case.fixed)
     return -math.expm1(log) * (1.0 - ROUNDING)
 
 
@@ -59,21 +59,19 @@ def _log_rest(chance: float) -> float:
     return math.log1p(-chance) if chance < 1.0 else -math.inf
 
 
-def costs_infinity(scenario: Scenario, delta: float) -> bool:
+def costs_infinity(case: Case, delta: float) -> bool:
     """Whether it shows that δ(ε) > ``delta`` at every ε."""
-    if certain_failure(scenario) > delta:
+    if certain_failure(case) > delta:
         return True
-    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, nodes.Approximate)), default=0.0)
-    return failing >= delta and any(
-        isinstance(node, nodes.Leaf) and facts(node).is_endless for node, _ in scenario.fixed
-    )
+    failing = max((node.delta for node, _ in case.fixed if isinstance(node, nodes.Approximate)), default=0.0)
+    return failing >= delta and any(isinstance(node, nodes.Leaf) and facts(node).is_endless for node, _ in case.fixed)
 
 
-def most_taken(scenario: Scenario) -> float:
+def most_taken(case: Case) -> float:
     """At least the probability that some sample takes the record; 1 where something is not on a sample."""
-    if scenario.exponentials:
+    if case.exponentials:
         return 1.0
-    log = math.fsum(count * _log_left_out(node) for node, count in scenario.fixed)
+    log = math.fsum(count * _log_left_out(node) for node, count in case.fixed)
     return min(1.0, -math.expm1(log) * (1.0 + ROUNDING))
 
 

@@ -12,7 +12,7 @@ evaluated, and what rounding is charged: ``pld.gaussian``; the engine merges the
 
 from __future__ import annotations
 
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.pld import PldProfile
 from affidavit.accountant.plan import Gaussian
@@ -27,10 +27,10 @@ class GaussianMethod:
     name = "gaussian"
     exact = True
 
-    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
-        if scenario.exponentials or any(not isinstance(node, Gaussian) for node, _ in scenario.fixed):
+    def why_not(self, case: Case, _relation: Relation) -> str:
+        if case.exponentials or any(not isinstance(node, Gaussian) for node, _ in case.fixed):
             return "needs every mechanism to be an unsampled Gaussian"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> PldProfile:
-        return PldProfile(scenario, relation, target)
+    def profile(self, case: Case, relation: Relation, target: Target) -> PldProfile:
+        return PldProfile(case, relation, target)

@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from affidavit.accountant.cases.case import OneOf
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.cases.nodes import OneOf
 from affidavit.accountant.leaves import facts
-from affidavit.accountant.methods.base import Interval, Target, certain_delta
+from affidavit.accountant.methods.base import Bracket, Target, certain_delta
 from affidavit.accountant.plan import Approximate, Leaf, Plan, Pure
 from affidavit.accountant.validate import Relation
 
@@ -43,9 +43,9 @@ def pure_cost(node: Plan) -> tuple[float, float] | None:
             return None
 
 
-def pure_costs(scenario: Scenario) -> list[tuple[float, float, int]] | None:
+def pure_costs(case: Case) -> list[tuple[float, float, int]] | None:
     """(ε, δ, uses) of every mechanism, or None if one has no such guarantee."""
-    known = [(pure_cost(node), count) for node, count in scenario.nodes()]
+    known = [(pure_cost(node), count) for node, count in case.nodes()]
     costs = [(*cost, count) for cost, count in known if cost is not None]
     return costs if len(costs) == len(known) else None
 
@@ -76,28 +76,28 @@ class TwoPointProfile:
         self.infinite = any(math.isinf(epsilon) for epsilon, _ in losing)
         self._law = None if self.infinite else product([(pure(one), n) for one, n in losing], most=MAX_SUPPORT)
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """What is revealed, and of the rest the losses above ``epsilon``."""
         if self._law is None:
-            return Interval(0.0, 1.0)
+            return Bracket(0.0, 1.0)
         (low, high), kept = self._law.delta(epsilon), 1.0 - self.revealed
         upper = min(1.0, self.revealed * (1.0 + 1e-13) + kept * high * (1.0 + 1e-13))
         lower = self.revealed * (1.0 - 1e-13) + kept * low * (1.0 - 1e-13)
-        return Interval(lower if self.exact else certain_delta(epsilon), upper)
+        return Bracket(lower if self.exact else certain_delta(epsilon), upper)
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """Where each side falls to ``delta``; infinite if more than that is revealed."""
         from affidavit.accountant.pld.inverse import inverse
 
         if self._law is None or self.revealed * (1.0 - 1e-13) > delta:
-            return Interval(0.0 if self.infinite or not self.exact else math.inf, math.inf)
+            return Bracket(0.0 if self.infinite or not self.exact else math.inf, math.inf)
         largest = self._law.high
         lower, upper = inverse(self.delta, delta, furthest=2.0 * largest, near=0.5 * largest)
         upper = min(upper, largest)
         if self.revealed * (1.0 + 1e-13) > delta:
             # At exactly what is revealed, nothing else may be: the largest loss.
             upper = largest if self._reveals_at_most(delta) else math.inf
-        return Interval(min(lower, upper) if self.exact else 0.0, upper)
+        return Bracket(min(lower, upper) if self.exact else 0.0, upper)
 
     def _reveals_at_most(self, delta: float) -> bool:
         """Whether 1 − Π(1 − δ_i) <= ``delta``, in exact arithmetic; False for more uses than are worth it."""
@@ -113,16 +113,16 @@ class OptimalMethod:
     name = "optimal"
     exact = True
 
-    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
-        costs = pure_costs(scenario)
+    def why_not(self, case: Case, _relation: Relation) -> str:
+        costs = pure_costs(case)
         if costs is None:
             return "needs an (epsilon, delta) guarantee of every mechanism"
         if support_size(costs) > MAX_SUPPORT:
             return f"the product of unequal epsilons has more than {MAX_SUPPORT} values"
         return ""
 
-    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> TwoPointProfile:
+    def profile(self, case: Case, _relation: Relation, _target: Target) -> TwoPointProfile:
         """Exact for pure and approximate leaves; an upper side where more is known."""
-        costs = pure_costs(scenario) or []
-        exact = all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+        costs = pure_costs(case) or []
+        exact = all(isinstance(node, (Pure, Approximate)) for node, _ in case.nodes())
         return TwoPointProfile(costs, exact=exact)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import concentrated
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.nodes import OneOf
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.methods.base import LEAST_RANGE, Interval, Target
+from affidavit.accountant.methods.base import LEAST_RANGE, Bracket, Target
 from affidavit.accountant.methods.stages import together
 from affidavit.accountant.nodes import (
     Compose,
@@ -62,12 +62,12 @@ class PldProfile:
     the dominating curve (see ``pld.steps.one_step``); the two differ where ``attained`` is False.
     """
 
-    def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
+    def __init__(self, case: Case, relation: Relation, target: Target) -> None:
         from affidavit.accountant.pld.concentrated import concentrated_step
 
-        rho, self._nodes = concentrated(scenario.nodes())
+        rho, self._nodes = concentrated(case.nodes())
         self._relation: Relation = relation
-        self._deep = log_nothing(target, scenario.uses)
+        self._deep = log_nothing(target, case.uses)
         explicit = self._steps(explicit=True)
         self.attained = all(step.tight for step, _ in explicit)
         self._parts = explicit if target.explicit else self._steps()
@@ -77,26 +77,26 @@ class PldProfile:
         # A composition on a sample takes long; a statement of zCDP keeps the sides apart, whatever is tried.
         nested = any(isinstance(one, (Compose, Repeat)) for node, _ in self._nodes for one in walk(node))
         self._near = 1.0 if target.above else NEARLY if nested else NEAR
-        self._tries = 0 if holds_zcdp(scenario) else TRIES
+        self._tries = 0 if holds_zcdp(case) else TRIES
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         from affidavit.accountant.pld.engine import delta_bracket
 
         found = self._bracket(partial(delta_bracket, epsilon=epsilon), lambda upper: (epsilon, upper))
-        return Interval(found.lower, min(1.0, found.upper))
+        return Bracket(found.lower, min(1.0, found.upper))
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         from affidavit.accountant.pld.engine import epsilon_bracket
 
         return self._bracket(partial(epsilon_bracket, delta=delta), lambda upper: (upper, delta))
 
-    def _bracket(self, ask: Callable[..., Sides], point: Callable[[float], tuple[float, float]]) -> Interval:
+    def _bracket(self, ask: Callable[..., Sides], point: Callable[[float], tuple[float, float]]) -> Bracket:
         """Both sides; ``point`` is the (ε, δ) of an upper side. Room for the last digits of float64, which the engine
         charges only in the mass it moves."""
         lower, upper = ask(self._parts, tolerance=self._tolerance, enough=self._enough)
         if self._enough < upper < math.inf and lower < (1.0 - self._near) * upper:
             lower = max(lower, self._chosen(partial(ask, tolerance=self._tolerance), *point(upper), wanted=upper))
-        return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
+        return Bracket(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
 
     def _steps(self, *, explicit: bool = False, tilt: float = 0.0) -> Parts:
         return [
@@ -150,25 +150,23 @@ def log_nothing(target: Target, uses: int) -> float:
     return math.log(max(target.delta or 0.0, 1e-300) / max(uses, 1)) - NEGLIGIBLE
 
 
-def has_zcdp(scenario: Scenario) -> bool:
+def has_zcdp(case: Case) -> bool:
     """Whether only zCDP is known of some mechanism, outside samples."""
     return any(
         isinstance(one, ZeroConcentrated)
-        for node, _ in scenario.fixed
+        for node, _ in case.fixed
         for one in (node.options if isinstance(node, OneOf) else (node,))
     )
 
 
-def holds_zcdp(scenario: Scenario) -> bool:
+def holds_zcdp(case: Case) -> bool:
     """Whether only zCDP is known of some mechanism, on samples too: no pair of it is reached."""
-    return any(isinstance(below, ZeroConcentrated) for node, _ in scenario.fixed for below in walk(node))
+    return any(isinstance(below, ZeroConcentrated) for node, _ in case.fixed for below in walk(node))
 
 
-def pair_gap(scenario: Scenario, relation: Relation) -> str:
+def pair_gap(case: Case, relation: Relation) -> str:
     """Empty if each mechanism has a dominating pair of its own, else why not."""
-    return (
-        "a zCDP guarantee has no dominating pair" if holds_zcdp(scenario) else PldMethod().why_not(scenario, relation)
-    )
+    return "a zCDP guarantee has no dominating pair" if holds_zcdp(case) else PldMethod().why_not(case, relation)
 
 
 class PldMethod:
@@ -177,9 +175,9 @@ class PldMethod:
     name = "pld"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+    def why_not(self, case: Case, relation: Relation) -> str:
         """Applies unless a mechanism has no dominating pair."""
-        rho, rest = concentrated(scenario.nodes())
+        rho, rest = concentrated(case.nodes())
         if rho > 0.0 and not rest:
             return "of zCDP guarantees alone the pair is that of the zcdp method"
         from affidavit.accountant.pld.steps import one_step
@@ -191,5 +189,5 @@ class PldMethod:
             return error.message
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> PldProfile:
-        return PldProfile(scenario, relation, target)
+    def profile(self, case: Case, relation: Relation, target: Target) -> PldProfile:
+        return PldProfile(case, relation, target)

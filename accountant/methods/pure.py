@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from affidavit.accountant import decimals, nodes
-from affidavit.accountant.cases.case import Moved, OneOf
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.cases.nodes import Moved, OneOf
 from affidavit.accountant.leaves import NONE, Loss, facts
-from affidavit.accountant.methods.base import Interval
+from affidavit.accountant.methods.base import Bracket
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
@@ -77,10 +77,10 @@ def _replaced(replaced: float, absent: float, rate: float) -> Loss:
     return Fraction(0), max(0.0, old - new) + 1e-14 * (old + abs(new))
 
 
-def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:
-    """ε at δ = 0, summed exactly over the scenario and rounded outward."""
-    lower, upper = _total(scenario.nodes(), relation)
-    return Interval(decimals.float_at_most(lower), decimals.float_at_least(upper))
+def pure_epsilon(case: Case, relation: Relation) -> Bracket:
+    """ε at δ = 0, summed exactly over the case and rounded outward."""
+    lower, upper = _total(case.nodes(), relation)
+    return Bracket(decimals.float_at_most(lower), decimals.float_at_least(upper))
 
 
 def _total(uses: Iterable[tuple[nodes.Plan, int]], relation: Relation) -> Loss:

@@ -32,11 +32,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import Moved, OneOf
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.cases.nodes import Moved, OneOf
 from affidavit.accountant.leaves import Renyi, facts
 from affidavit.accountant.methods import subsampled_renyi as sampled
-from affidavit.accountant.methods.base import Interval, Target, least
+from affidavit.accountant.methods.base import Bracket, Target, least
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
@@ -167,14 +167,14 @@ class RenyiProfile:
     def __init__(self, curve: Renyi, *, orders: tuple[float, float] = LOG_ORDERS) -> None:
         self._curve, self._orders = curve, orders
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """The least over orders; +inf where no order gives one."""
         if delta >= 1.0:
-            return Interval(0.0, 0.0)
+            return Bracket(0.0, 0.0)
         if delta <= 0.0:
             # Only a bounded divergence at every order helps: the limit at infinity.
             limit = self._curve(1e300)
-            return Interval(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
+            return Bracket(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
         log_delta = math.log(delta)
 
         def terms(log_over: float) -> tuple[float, ...]:
@@ -182,9 +182,9 @@ class RenyiProfile:
             gain = math.log1p(math.exp(-log_over))
             return self._curve(1.0 + over), -gain, -log_delta / over, -math.log1p(over) / over
 
-        return Interval(0.0, max(0.0, _least(terms, self._orders, self.rounding)))
+        return Bracket(0.0, max(0.0, _least(terms, self._orders, self.rounding)))
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """The least over orders; at most 1."""
 
         def terms(log_over: float) -> tuple[float, ...]:
@@ -192,7 +192,7 @@ class RenyiProfile:
             gain = over * math.log1p(math.exp(-log_over))
             return over * self._curve(1.0 + over), -over * epsilon, -gain, -math.log1p(over)
 
-        return Interval(0.0, math.exp(min(_least(terms, self._orders, self.rounding), 0.0)))
+        return Bracket(0.0, math.exp(min(_least(terms, self._orders, self.rounding), 0.0)))
 
 
 class RenyiMethod:
@@ -201,16 +201,16 @@ class RenyiMethod:
     name = "rdp"
     exact = False
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+    def why_not(self, case: Case, relation: Relation) -> str:
         try:
-            rdp(_as_plan(scenario), relation)
+            rdp(_as_plan(case), relation)
         except _NoBoundError as reason:
             return str(reason)
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, _target: Target) -> RenyiProfile:
-        return RenyiProfile(rdp(_as_plan(scenario), relation))
+    def profile(self, case: Case, relation: Relation, _target: Target) -> RenyiProfile:
+        return RenyiProfile(rdp(_as_plan(case), relation))
 
 
-def _as_plan(scenario: Scenario) -> nodes.Plan:
-    return nodes.Compose(tuple(nodes.Repeat(count, node) for node, count in scenario.nodes()))
+def _as_plan(case: Case) -> nodes.Plan:
+    return nodes.Compose(tuple(nodes.Repeat(count, node) for node, count in case.nodes()))

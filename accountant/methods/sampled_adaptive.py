@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target
+from affidavit.accountant.cases.case import Case
+from affidavit.accountant.methods.base import EPSILON_FLOOR, Bracket, Target
 from affidavit.accountant.methods.recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
 from affidavit.accountant.methods.sides import Sides
@@ -67,11 +67,11 @@ class Sample(NamedTuple):
         return None
 
     @classmethod
-    def alone(cls, scenario: Scenario, relation: Relation) -> tuple[Sample, int] | None:
+    def alone(cls, case: Case, relation: Relation) -> tuple[Sample, int] | None:
         """With its uses, if it is all there is."""
-        if len(scenario.fixed) != 1 or scenario.exponentials:
+        if len(case.fixed) != 1 or case.exponentials:
             return None
-        ((node, uses),) = scenario.fixed
+        ((node, uses),) = case.fixed
         found = cls.of(node, relation)
         return None if found is None else (found, uses)
 
@@ -124,34 +124,34 @@ class SampledAdaptiveProfile:
         self._target = target
         self._everywhere: tuple[Sides, ...] = ()
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """Larger direction at ``epsilon``; a point of the curve, less sharp, where the target is another."""
         if epsilon == self._target.epsilon:
             return self._larger(self._target)
         self._everywhere = self._everywhere or tuple(_recurse(use, self._whole(use)) for use in self._directions)
         lower, upper = zip(*(sides.delta(epsilon) for sides in self._everywhere), strict=True)
-        return Interval(max(lower), max(upper))
+        return Bracket(max(lower), max(upper))
 
     def windows(self, share: float) -> list[tuple[SampledUse, Window]]:
         """Forward and backward, good at every ε; spaced by about ``share`` deviations of one use's loss."""
         return [(use, self._whole(use, share=share)) for use in self._directions]
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """Larger direction at ``delta``."""
         return self._larger(replace(self._target, delta=delta, epsilon=None))
 
-    def _larger(self, target: Target) -> Interval:
-        found = Interval(0.0, 0.0)
+    def _larger(self, target: Target) -> Bracket:
+        found = Bracket(0.0, 0.0)
         for use in self._directions:
             other = self._refined(use, target, found.lower)
-            found = Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+            found = Bracket(max(found.lower, other.lower), max(found.upper, other.upper))
         return found
 
-    def _refined(self, use: SampledUse, target: Target, enough: float) -> Interval:
+    def _refined(self, use: SampledUse, target: Target, enough: float) -> Bracket:
         """The bracket of one direction; an upper side below ``enough`` is narrow enough."""
         near = self._estimate(use, target)
         spacing = COARSEST * near.deviation
-        found = Interval(0.0, 1.0 if target.delta is None else self._uses * use.reach[1] * (1.0 + 1e-14))
+        found = Bracket(0.0, 1.0 if target.delta is None else self._uses * use.reach[1] * (1.0 + 1e-14))
         for number in range(ROUNDS):
             window = self._window(use, near, spacing)
             if (work := _work(use, window)) > MAX_WORK:
@@ -162,7 +162,7 @@ class SampledAdaptiveProfile:
                 new, floor = sides.delta(target.epsilon or 0.0), 0.0
             else:
                 new, floor = sides.epsilon(target.delta, near=near.epsilon), EPSILON_FLOOR
-            found = Interval(max(found.lower, new.lower), min(found.upper, new.upper))
+            found = Bracket(max(found.lower, new.lower), min(found.upper, new.upper))
             if found.lower > found.upper * (1.0 + CONTRADICTION):
                 raise ArithmeticError(f"the recursion's sides contradict each other: {found}")
             if math.isinf(new.upper):
@@ -175,7 +175,7 @@ class SampledAdaptiveProfile:
             if target.delta is not None:
                 middle = 0.5 * (found.lower + found.upper)
                 near = near._replace(epsilon=middle, reserve=0.6 * width / middle + RESERVE)
-        return Interval(min(found), found.upper)
+        return Bracket(min(found), found.upper)
 
     def _whole(self, use: SampledUse, *, share: float = WHOLE) -> Window:
         """Good for all ε up to where δ is negligible."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.methods.base import LARGEST_EPSILON, Interval, certain_delta
+from affidavit.accountant.methods.base import LARGEST_EPSILON, Bracket, certain_delta
 from affidavit.accountant.methods.discrete import DiscreteProfile
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ class Sides:
     upper: DiscreteProfile | Composed
     most: float = math.inf
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """Both sides at ``epsilon``."""
-        return Interval(self._lower(epsilon), self._upper(epsilon))
+        return Bracket(self._lower(epsilon), self._upper(epsilon))
 
-    def epsilon(self, delta: float, *, near: float, close: float = ROUNDING) -> Interval:
+    def epsilon(self, delta: float, *, near: float, close: float = ROUNDING) -> Bracket:
         """Where each side falls to ``delta``, each safe by itself; the search begins ``near`` an ε."""
         from affidavit.accountant.pld.inverse import inverse
 
@@ -87,7 +87,7 @@ class Sides:
 
             return inverse(both, delta, furthest=LARGEST_EPSILON, near=max(near, 1e-9), close=close)[which]
 
-        return Interval(root(0), root(1))
+        return Bracket(root(0), root(1))
 
     def _lower(self, epsilon: float) -> float:
         found = self.lower.delta(epsilon) * (1.0 - ROUNDING) if epsilon < self.most * (1.0 - ROUNDING) else 0.0

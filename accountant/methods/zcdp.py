@@ -23,10 +23,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.choices import rho_of
-from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta
+from affidavit.accountant.cases.nodes import OneOf
+from affidavit.accountant.methods.base import Bracket, Target, certain_delta
 from affidavit.accountant.methods.rdp import RenyiProfile
 from affidavit.accountant.validate import Relation
 
@@ -36,22 +36,22 @@ LOWEST, BEYOND, LARGEST = -40.0, 40.0, 700.0
 """ln(α − 1) from which on the best α is looked for; how far beyond ln 1/ρ; where float64 ends."""
 
 
-def stand_in(scenario: Scenario) -> Scenario | None:
-    """The scenario with the Gaussian of equal ρ for each ``zcdp`` leaf, which never costs more.
+def stand_in(case: Case) -> Case | None:
+    """The case with the Gaussian of equal ρ for each ``zcdp`` leaf, which never costs more.
 
     None if it has none, and where only an upper side is of use.
     """
-    below = [one for node, _ in scenario.fixed for one in nodes.walk(node)]
+    below = [one for node, _ in case.fixed for one in nodes.walk(node)]
     if any(isinstance(one, OneOf) for one in below) or not any(
         isinstance(one, nodes.ZeroConcentrated) for one in below
     ):
         return None
     fixed: dict[nodes.Plan, int] = {}
-    for node, count in scenario.fixed:
+    for node, count in case.fixed:
         gaussian = _gaussian(node)
         if gaussian != nodes.Pure(0.0):
             fixed[gaussian] = fixed.get(gaussian, 0) + count
-    return replace(scenario, fixed=tuple(fixed.items()))
+    return replace(case, fixed=tuple(fixed.items()))
 
 
 def _gaussian(node: nodes.Plan) -> nodes.Plan:
@@ -80,13 +80,13 @@ class ZcdpProfile(RenyiProfile):
         largest = min(max(-math.log(rho), 0.0) + BEYOND, LARGEST) if rho > 0.0 else 0.0
         super().__init__(lambda order: order * rho, orders=(LOWEST, largest))
 
-    def delta(self, epsilon: float) -> Interval:
+    def delta(self, epsilon: float) -> Bracket:
         """The conversion; what is certain where nothing is released."""
-        return super().delta(epsilon) if self.rho else Interval(0.0, certain_delta(epsilon))
+        return super().delta(epsilon) if self.rho else Bracket(0.0, certain_delta(epsilon))
 
-    def epsilon(self, delta: float) -> Interval:
+    def epsilon(self, delta: float) -> Bracket:
         """The same, solved for ε."""
-        return super().epsilon(delta) if self.rho else Interval(0.0, 0.0)
+        return super().epsilon(delta) if self.rho else Bracket(0.0, 0.0)
 
 
 class ZcdpMethod:
@@ -95,11 +95,11 @@ class ZcdpMethod:
     name = "zcdp"
     exact = False
 
-    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
-        if any(rho_of(node) is None for node, _ in scenario.nodes()):
+    def why_not(self, case: Case, _relation: Relation) -> str:
+        if any(rho_of(node) is None for node, _ in case.nodes()):
             return "needs a zCDP guarantee of every mechanism"
         return ""
 
-    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> ZcdpProfile:
-        total = sum(count * (rho_of(node) or 0.0) for node, count in scenario.nodes() if count)
+    def profile(self, case: Case, _relation: Relation, _target: Target) -> ZcdpProfile:
+        total = sum(count * (rho_of(node) or 0.0) for node, count in case.nodes() if count)
         return ZcdpProfile(total * (1.0 + 1e-14))

@@ -223,13 +223,13 @@ def _ends(logs: Logs, grid: Array) -> tuple[int, int]:
     last = int(np.argmin(positive)) if not positive.all() else positive.size
     if grid[0] > 0.0:
         return 0, last
-    # Left: ℓ_i(α) − (1 − α) = α Q(L <= m_i) − P(L <= m_i), at both ends of the interval.
+    # Left: ℓ_i(α) − (1 − α) = α Q(L <= m_i) − P(L <= m_i), at both ends of the bracket.
     there = logs.p_head > -math.inf
     slack = loss_rounding(grid[:-1]) + 4.0 * UNIT * np.where(there, np.abs(logs.p_head), 0.0)
     with np.errstate(invalid="ignore"):
         at_left = ~there | (grid[:-1] + logs.q_head >= logs.p_head - slack)
         at_right = ~there | (grid[1:] + logs.q_head >= logs.p_head - slack)
-    # v_i < 1 − α at i where the tangent of either neighbouring interval is below that line.
+    # v_i < 1 − α at i where the tangent of either neighbouring bracket is below that line.
     bad = np.zeros(grid.size, dtype=bool)
     bad[:-1] |= ~at_left
     bad[1:] |= ~at_right

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.dominance import covers
+from affidavit.accountant.cases.nodes import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan

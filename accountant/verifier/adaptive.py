@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ball, down, precision, up, up_array
-from affidavit.accountant.verifier.branches import Steps
+from affidavit.accountant.verifier.cases import Steps
 from affidavit.accountant.verifier.exponential_use import (
     FLOOR,
     LIBM,

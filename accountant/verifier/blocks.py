@@ -30,7 +30,7 @@ from affidavit.accountant.verifier.adaptive import (
     spacing,
 )
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
-from affidavit.accountant.verifier.branches import Steps, by_range, rho_of
+from affidavit.accountant.verifier.cases import Steps, by_range, rho_of
 from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses

@@ -1,4 +1,4 @@
-"""What a branch costs at most, at a glance: its largest loss, and splits into pure and concentrated mechanisms."""
+"""What a case costs at most, at a glance: its largest loss, and splits into pure and concentrated mechanisms."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from fractions import Fraction
 
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, rho_of
+from affidavit.accountant.verifier.cases import Case, Either, Fixed, Sampled, rho_of
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.zcdp import zcdp_delta
 
 __all__ = ["costs_at_most", "likely_cost", "most_taken", "pure_epsilon", "stated"]
 
 
-def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
+def _largest_loss(case: Case, *, forward: bool) -> Ball | None:
     """The largest loss of any outcome in one direction; None when there is none."""
-    fixed = branch.fixed
-    if branch.blatant or fixed.mu_squared or fixed.rho:
+    fixed = case.fixed
+    if case.blatant or fixed.mu_squared or fixed.rho:
         return None
-    total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
+    total = ball(sum((count * spread for spread, count in case.steps), Fraction(0)))
     for use, count in fixed.uses:
         match use:
             case Pure() | Approximate(delta=0.0) | Laplace() | Exponential():
                 total += count * ball(stated(use)[0])
             case Either(of=kinds):
-                each = [_largest_loss(Branch(first=kind), forward=forward) for kind in kinds]
+                each = [_largest_loss(Case(first=kind), forward=forward) for kind in kinds]
                 known = [one for one in each if one is not None]
                 if len(known) < len(each):
                     return None
@@ -49,38 +49,38 @@ def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
     return -(1 + rate * (-inner).expm1()).log()
 
 
-def pure_epsilon(branch: Branch) -> tuple[float, float]:
+def pure_epsilon(case: Case) -> tuple[float, float]:
     """(lower, upper) of the largest loss of both directions: the least ε with δ(ε) = 0."""
     with precision():
-        both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
+        both = [_largest_loss(case, forward=forward) for forward in (True, False)]
         if both[0] is None or both[1] is None:
-            return 0.0 if _has_coarse(branch) else math.inf, math.inf
+            return 0.0 if _has_coarse(case) else math.inf, math.inf
         return max(map(down, both)), max(map(up, both))
 
 
-def _has_coarse(branch: Branch) -> bool:
+def _has_coarse(case: Case) -> bool:
     """Whether a grid is so wide that the pair below has no loss."""
-    uses = (use for use, _ in branch.fixed.uses)
+    uses = (use for use, _ in case.fixed.uses)
     return any(_has_coarse(use.of) if isinstance(use, Sampled) else getattr(use, "is_coarse", False) for use in uses)
 
 
-def most_taken(branch: Branch) -> float:
+def most_taken(case: Case) -> float:
     """At least the probability that a sample takes the changed record; 1 where not all of it is on samples."""
     with precision():
-        return min(1.0, up(1 - _left_out(branch)))
+        return min(1.0, up(1 - _left_out(case)))
 
 
-def _left_out(branch: Branch) -> Ball:
+def _left_out(case: Case) -> Ball:
     """At most the probability that no sample takes the record."""
-    fixed, result = branch.fixed, ball(1)
-    if branch.blatant or branch.steps or fixed.mu_squared or fixed.rho:
+    fixed, result = case.fixed, ball(1)
+    if case.blatant or case.steps or fixed.mu_squared or fixed.rho:
         return ball(0)
     for use, count in fixed.uses:
         result *= (1 - ball(use.rate) * (1 - _left_out(use.of))) ** count if isinstance(use, Sampled) else 0
     return result
 
 
-def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
+def costs_at_most(case: Case, *, epsilon: float, delta: float) -> bool:
     """Whether δ(ε) <= ``delta`` shows at a glance.
 
     Some mechanisms lose at most Σ ε_i together, whatever came before; the moments of the loss of the others are
@@ -88,22 +88,22 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
     such split; those of the largest ε are pure ones first. What is (ε_i, δ_i)-DP is a post-processing of what shows all
     with probability δ_i and is ε_i-DP otherwise (Kairouz, Oh and Viswanath 2015): Σ δ_i is added.
     """
-    if branch.blatant:
+    if case.blatant:
         return False
-    match branch:
-        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as use, 1),)), steps=()) if _amplifies(use):
+    match case:
+        case Case(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as use, 1),)), steps=()) if _amplifies(use):
             # (ε, δ)-DP there is (ln(1 + γ(e^ε − 1)), γδ)-DP here (Balle, Barthe and Gaboardi 2018, theorems 8 and 9).
             with precision():
                 inside = down((ball(epsilon).expm1() / ball(use.rate)).log1p())
             lost = _below(Fraction(delta) / use.rate)
             return math.isfinite(inside) and costs_at_most(use.of, epsilon=inside, delta=lost)
     shown = sum(
-        (count * Fraction(use.delta) for use, count in branch.fixed.uses if isinstance(use, Approximate)), Fraction()
+        (count * Fraction(use.delta) for use, count in case.fixed.uses if isinstance(use, Approximate)), Fraction()
     )
     if shown > delta:
         return False
     delta = _below(Fraction(delta) - shown) if shown else delta
-    costs = sorted(_costs(branch), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
+    costs = sorted(_costs(case), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
     left = Fraction(epsilon)
     for i in range(len(costs) + 1):
         rhos = [rho for _, rho, _ in costs[i:] if isinstance(rho, Fraction)]
@@ -130,21 +130,21 @@ _Exact = Fraction | float
 """A fraction, or infinity."""
 
 
-def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
+def _costs(case: Case) -> list[tuple[_Exact, _Exact, float]]:
     """Of each mechanism: the largest loss of all uses, their ρ (ε²/2 of pure ones: Bun and Steinke 2016), one loss.
 
     Without what is shown as failures.
     """
-    fixed = branch.fixed
+    fixed = case.fixed
     found: list[tuple[_Exact, _Exact, float]] = [(math.inf, fixed.rho + fixed.mu_squared / 2, math.inf)]
-    found += [(count * spread, count * spread * spread / 8, float(spread)) for spread, count in branch.steps]
+    found += [(count * spread, count * spread * spread / 8, float(spread)) for spread, count in case.steps]
     for use, count in fixed.uses:
         match use:
             case Pure() | Approximate() | Laplace():
                 epsilon, _ = stated(use)
                 found.append((count * epsilon, count * epsilon**2 / 2, float(epsilon)))
             case _:
-                most = pure_epsilon(Branch(first=Fixed(uses=((use, count),))))[1]
+                most = pure_epsilon(Case(first=Fixed(uses=((use, count),))))[1]
                 found.append((most if most == math.inf else Fraction(most), math.inf, most / count))
     return found
 
@@ -162,19 +162,19 @@ def stated(use: Pure | Approximate | Laplace | Exponential) -> tuple[Fraction, F
             return 1 / Fraction(scale), Fraction(0)
 
 
-def likely_cost(branch: Branch) -> tuple[float, float]:
-    """By which branches are put in order: those that fail most often first, then those of about most ρ."""
-    failures = (use.delta * count for use, count in branch.fixed.uses if isinstance(use, Approximate))
+def likely_cost(case: Case) -> tuple[float, float]:
+    """By which cases are put in order: those that fail most often first, then those of about most ρ."""
+    failures = (use.delta * count for use, count in case.fixed.uses if isinstance(use, Approximate))
     try:
-        return math.fsum(failures), float(_size(branch))
+        return math.fsum(failures), float(_size(case))
     except OverflowError:
         return math.fsum(failures), math.inf
 
 
-def _size(branch: Branch) -> _Exact:
-    fixed = branch.fixed
+def _size(case: Case) -> _Exact:
+    fixed = case.fixed
     found: _Exact = fixed.rho + fixed.mu_squared / 2
-    found += rho_of(branch.steps)
+    found += rho_of(case.steps)
     for use, count in fixed.uses:
         match use:
             case Pure() | Approximate() | Laplace():
@@ -184,7 +184,7 @@ def _size(branch: Branch) -> _Exact:
             case Sampled(of=of, rate=rate):
                 found += count * rate**2 * _size(of)
             case Either(of=kinds):
-                found += count * max(_size(Branch(first=kind)) for kind in kinds)
+                found += count * max(_size(Case(first=kind)) for kind in kinds)
             case _:
                 return math.inf
-    return math.inf if branch.blatant else found
+    return math.inf if case.blatant else found

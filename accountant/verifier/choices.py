@@ -1,4 +1,4 @@
-"""Uses of which each is any one of several branches: one branch that costs at least as much, where all are too many.
+"""Uses of which each is any one of several cases: one case that costs at least as much, where all are too many.
 
 What the options have in common stays. Of the rest, mechanisms with a pair count by kinds 1, 2, …, from the most to the
 least likely to cost much; m_j is the most uses of the first j kinds in one option. In order of their kinds, an option's
@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 
 from affidavit.accountant.plan import Approximate, Exponential, Gaussian, Laplace, Pure
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Use
+from affidavit.accountant.verifier.cases import Case, Either, Fixed, Use
 from affidavit.accountant.verifier.ceiling import likely_cost, stated
 
 __all__ = ["any_of"]
@@ -35,10 +35,10 @@ _WAYS: tuple[tuple[type, ...], ...] = (), (Exponential,), (Exponential, Gaussian
 """What counts as zCDP."""
 
 
-def any_of(options: Sequence[Branch], count: int) -> Branch:
+def any_of(options: Sequence[Case], count: int) -> Case:
     """What costs at least as much as ``count`` uses, each of any one of ``options``, in any order."""
     if any(option.blatant for option in options):
-        return Branch(blatant=True)
+        return Case(blatant=True)
     pairs = [option.pairs for option in options]
     common = _common_of(pairs)
     rest = [_without(one, common) for one in pairs]
@@ -49,7 +49,7 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     whole = common.plus(found).times(count)
     steps = tuple((Fraction(use.range), n) for use, n in whole.uses if isinstance(use, Exponential))
     uses = tuple((use, n) for use, n in whole.uses if not isinstance(use, Exponential))
-    return Branch(replace(whole, uses=uses), tuple(sorted(steps)), interleaved=len(steps) > 1)
+    return Case(replace(whole, uses=uses), tuple(sorted(steps)), interleaved=len(steps) > 1)
 
 
 def _common_of(fixed: Sequence[Fixed]) -> Fixed:
@@ -152,5 +152,5 @@ def _likely_size(fixed: Fixed, *, alone: bool = True) -> float:
             case Either(of=kinds):
                 total += n * max(_likely_size(kind, alone=False) for kind in kinds)
             case _:
-                total += n * likely_cost(Branch(first=Fixed(uses=((use, 1),))))[1]
+                total += n * likely_cost(Case(first=Fixed(uses=((use, 1),))))[1]
     return total

@@ -12,12 +12,12 @@ from functools import partial
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
 from affidavit.accountant.verifier.blocks import BLOCK, Directions, Run, block_lengths, composed_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.cases import Case, Fixed, Sampled
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import Estimate, Kind, estimate, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, AtMost, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import SMALLEST, TAIL, AtMost, Best, Blatant, OneSide, Profile, Target, worst
 
 __all__ = ["exponential_samples"]
 
@@ -51,7 +51,7 @@ def _most(kind: Kind) -> float:
     return math.log1p(float(kind.rate) * math.expm1(float(kind.range)))
 
 
-def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
+def exponential_samples(fixed: Fixed, target: Target) -> Profile | None:
     """The profile of one exponential mechanism on each of many samples of one kind; None for anything else."""
     match fixed:
         case Fixed(
@@ -63,7 +63,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
                         scheme=scheme,
                         rate=rate,
                         relation=relation,
-                        of=Branch(steps=((eta, 1),), blatant=False) as inner,
+                        of=Case(steps=((eta, 1),), blatant=False) as inner,
                         absent=None,
                     ),
                     uses,
@@ -83,14 +83,14 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
     length = uses if few else max(length for length, _ in block_lengths(uses, BLOCK))
     whole, kind = (Kind(eta, rate, count, taken) for count in (uses, length))
     directions = (True,) if rate == 1 else (True, False)
-    found = [estimate([whole], goal, removed=removed) for removed in directions]
+    found = [estimate([whole], target, removed=removed) for removed in directions]
     near = max(found, key=lambda one: (one.log_delta, one.epsilon))
-    tail = max(SMALLEST, TAIL * math.exp(near.log_delta) * (1.0 if goal.delta else 1e-2))
+    tail = max(SMALLEST, TAIL * math.exp(near.log_delta) * (1.0 if target.delta else 1e-2))
     small = max(SMALLEST, tail * BLOCK / uses) if length < uses else tail
-    edges = [estimate([kind], Goal(delta=small), removed=removed).epsilon for removed in directions]
+    edges = [estimate([kind], Target(delta=small), removed=removed).epsilon for removed in directions]
     top = min(length * _most(kind), max(edges))
     if few:
-        return _exact(kind, goal, near, top, tail)
+        return _exact(kind, target, near, top, tail)
     step = _spacing(kind, near, top, share=ROUGH)
     run = recursion(eta, rate, step, small, top, taken=taken)
     blocks = [(run.after(size), number) for size, number in block_lengths(uses, BLOCK)]
@@ -104,17 +104,19 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             curve = composed_blocks(every, step, deviation=deviation * math.sqrt(length), negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
         if taken < 1:  # below, randomised response of half the range
-            below = sampled_profile(fixed, replace(goal, keep="lower")) if goal.keep != "upper" else AtMost(math.inf)
+            below: Profile = AtMost(math.inf)
+            if target.keep != "upper":
+                below = sampled_profile(fixed, replace(target, keep="lower"))
             return Best((above, OneSide(below, "lower")))
         below = memoryless_profile(whole, one.choices[0], budget=tail, removed=way == 0)
         profiles.append(Best((above, OneSide(below, "lower"))))
     return worst(profiles)
 
 
-def _exact(kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float) -> Profile:
+def _exact(kind: Kind, target: Target, near: Estimate, top: float, negligible: float) -> Profile:
     """The recursion over all uses, on finer lattices until it is narrow."""
-    once = goal.rough or kind.taken < 1
-    rough = goal.rough or kind.uses * kind.taken < RARE
+    once = target.rough or kind.taken < 1
+    rough = target.rough or kind.uses * kind.taken < RARE
     share, last = ROUGH if rough else THIN if once else PER_DEVIATION, math.inf
     profile: Profile = Blatant()
     for _ in range(1 if once else ROUNDS):
@@ -124,7 +126,7 @@ def _exact(kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float
         sides = recursion(kind.range, kind.rate, step, negligible, top, taken=kind.taken).after(kind.uses)
         curves = [AdaptiveCurve(float(step), *side) for side in sides]
         profile = worst([MixtureProfile(curve, None, curve, None, METHOD) for curve in curves])
-        if _narrow(profile, goal):
+        if _narrow(profile, target):
             break
         last, share = float(step), share / FINER
     return profile
@@ -134,6 +136,6 @@ def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
     return ways_of(eta, rate, step)[way]
 
 
-def _narrow(profile: Profile, goal: Goal) -> bool:
-    lower, upper = goal.asked(profile)
-    return upper - lower <= (NARROW * upper + 1e-7 if goal.delta is not None else NARROW_DELTA * upper)
+def _narrow(profile: Profile, target: Target) -> bool:
+    lower, upper = target.asked(profile)
+    return upper - lower <= (NARROW * upper + 1e-7 if target.delta is not None else NARROW_DELTA * upper)

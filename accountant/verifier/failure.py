@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from affidavit.accountant.plan import Approximate, Leaf
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision
-from affidavit.accountant.verifier.branches import Fixed, Sampled, Use
+from affidavit.accountant.verifier.cases import Fixed, Sampled, Use
 from affidavit.accountant.verifier.noises import NOISES
 
 __all__ = ["failure", "is_unbounded"]

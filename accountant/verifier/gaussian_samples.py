@@ -13,10 +13,10 @@ from fractions import Fraction
 
 from affidavit.accountant.verifier.added_samples import added_profile
 from affidavit.accountant.verifier.bracket import Falling, Profile, Sides, epsilon_bracket
-from affidavit.accountant.verifier.branches import Fixed, Sampled
+from affidavit.accountant.verifier.cases import Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_cells import Kind
-from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.profile import Target
 from affidavit.accountant.verifier.rare_samples import rare_profile
 from affidavit.accountant.verifier.smooth import SmoothLaw, diluted_pair, removal_pair, replaced_curve
 
@@ -58,32 +58,32 @@ class GaussianCurve:
         lower, upper = self.found[-1].delta(epsilon)
         if upper - lower <= _WIDE * upper:
             return lower, upper
-        own = gaussian_samples(self.fixed, Goal(epsilon=epsilon))
+        own = gaussian_samples(self.fixed, Target(epsilon=epsilon))
         if not isinstance(own, GaussianSamples):
             return lower, upper
         self.found.append(own)
         return own.delta(epsilon)
 
 
-def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | None:
+def _profile(part: Part, target: Target, others: Iterable[Profile]) -> Profile | None:
     laws, precision = part
     if precision == 0.0 and len(laws) == 1 and laws[0][1] == 1:
         return laws[0][0]  # closed form
     kinds = None if precision else _kinds(laws)
     if kinds is not None and _is_addition(part):
         for removed in others:
-            aim = epsilon_bracket(removed, goal.delta).lower if goal.delta is not None else goal.epsilon or 0.0
-            least = goal.delta or max(removed.delta(aim)[0], 1e-300)
-            added = added_profile(kinds, aim=aim, delta=least, is_epsilon=goal.delta is not None)
+            aim = epsilon_bracket(removed, target.delta).lower if target.delta is not None else target.epsilon or 0.0
+            least = target.delta or max(removed.delta(aim)[0], 1e-300)
+            added = added_profile(kinds, aim=aim, delta=least, is_epsilon=target.delta is not None)
             if added is not None and (isinstance(removed, Falling) or added.delta(aim)[1] <= least):
                 return added
     elif kinds is not None:
-        profile = rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+        profile = rare_profile(kinds, delta=target.expected or target.delta, epsilon=target.epsilon)
         if profile is not None:
             return profile
-    accuracy = _ACCURACY if goal.delta is not None else _SHARP
-    delta = goal.expected or goal.delta or 1e-300
-    return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    accuracy = _ACCURACY if target.delta is not None else _SHARP
+    delta = target.expected or target.delta or 1e-300
+    return contour_profile(laws, precision=precision, delta=delta, epsilon=target.epsilon, accuracy=accuracy)
 
 
 def _is_addition(part: Part) -> bool:
@@ -103,7 +103,7 @@ def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
     return tuple(found)
 
 
-def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | GaussianCurve | None:
+def gaussian_samples(fixed: Fixed, target: Target) -> GaussianSamples | GaussianCurve | None:
     """The profile of Gaussians and samples of Gaussians.
 
     None if there is something else or no sample, or if a lattice is quicker.
@@ -117,13 +117,13 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | GaussianCurv
         parts = dict.fromkeys(_part(fixed.mu_squared, sampled, forward=way, upper=is_upper) for way in (True, False))
         for part in sorted(parts, key=_is_addition):
             if part not in known:
-                profile = _profile(part, goal, known.values())
+                profile = _profile(part, target, known.values())
                 if profile is None:
                     return None
                 known[part] = profile
         sides.append([known[part] for part in parts])
     found = GaussianSamples(sides[0], sides[1])
-    return GaussianCurve(fixed, [found]) if goal.rough else found
+    return GaussianCurve(fixed, [found]) if target.rough else found
 
 
 def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forward: bool, upper: bool) -> Part:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from affidavit.accountant.verifier.beside import beside_others
-from affidavit.accountant.verifier.branches import Fixed
+from affidavit.accountant.verifier.cases import Fixed
 from affidavit.accountant.verifier.front import Front
 from affidavit.accountant.verifier.mixture import Kept, MixtureProfile, NoSteps
 from affidavit.accountant.verifier.profile import (
@@ -19,9 +19,9 @@ from affidavit.accountant.verifier.profile import (
     TAIL,
     AtMost,
     Best,
-    Goal,
     OneSide,
     Profile,
+    Target,
     worst,
 )
 from affidavit.accountant.verifier.sampled import expected_delta, fronts
@@ -41,80 +41,80 @@ HARDLY, LITTLE = 0.1, 0.25
 what it may add and is not refined."""
 
 
-def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
+def sampled_profile(fixed: Fixed, target: Target) -> Profile:
     """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
-    delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
+    delta = target.expected or target.delta or expected_delta(fixed, target.epsilon or 0.0)
     tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
     pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
-    looks = forward.directed or goal.keep != "both"
+    looks = forward.directed or target.keep != "both"
     for front in (forward, backward) if forward.directed else (forward,):
-        exact = front.closed_form() or front.single() or _sharp(beside_others(front), goal)
+        exact = front.closed_form() or front.single() or _sharp(beside_others(front), target)
         if exact is not None:
             found.append(exact)
         else:
             pending.append(
-                _Look(front, math.inf, None, front.largest if looks and goal.delta is not None else math.inf)
+                _Look(front, math.inf, None, front.largest if looks and target.delta is not None else math.inf)
             )
     if not (forward.attained or forward.directed or found):
-        return _two_lattices(forward, backward, goal)
-    known = [goal.asked(profile) for profile in found] if pending else []
+        return _two_lattices(forward, backward, target)
+    known = [target.asked(profile) for profile in found] if pending else []
     while pending:
         pending.sort(key=lambda look: look.upper)
         look = pending.pop()
         floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
-        most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
-        if goal.delta is not None and look.front.largest <= max(most, goal.enough):
+        most = top if target.keep == "upper" else min(top, floor + HARDLY * (top - floor))
+        if target.delta is not None and look.front.largest <= max(most, target.enough):
             found.append(AtMost(look.front.largest))
         elif looks and look.profile is None:  # it may show that this direction does not matter
-            pending.append(_Look.at(look.front, goal))
-        elif look.profile is not None and look.upper <= max(most, goal.enough):
+            pending.append(_Look.at(look.front, target))
+        elif look.profile is not None and look.upper <= max(most, target.enough):
             found.append(look.profile)
         else:
-            found.append(_refined(look, goal, max(floor, goal.enough), top))
-            known.append(goal.asked(found[-1]))
+            found.append(_refined(look, target, max(floor, target.enough), top))
+            known.append(target.asked(found[-1]))
     return worst(found)
 
 
-def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
+def _sharp(profile: Profile | None, target: Target) -> Profile | None:
     """The profile if it is enough, or a lattice is hardly narrower."""
-    if profile is None or goal.met(profile):
+    if profile is None or target.met(profile):
         return profile
-    lower, upper = goal.asked(profile)
+    lower, upper = target.asked(profile)
     return profile if upper - lower <= SHARP * upper else None
 
 
-def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
+def _two_lattices(forward: Front, backward: Front, target: Target) -> Profile:
     """One upper side for both directions, and the explicit pairs of each below it, which need a finer lattice.
 
     A rough curve is an upper side only.
     """
     step = forward.spacing(NARROW / 2, resolve=False)
     above = _lattice_profile(forward, step, keep="upper")
-    above = above if goal.rough else _halved(forward, step, above, goal)
+    above = above if target.rough else _halved(forward, step, above, target)
     sides: list[Profile] = [OneSide(above, "upper")]
-    if not (goal.rough or goal.keep == "upper" or goal.met(above)):
+    if not (target.rough or target.keep == "upper" or target.met(above)):
         for front in (forward, backward):
             sides.append(OneSide(_lattice_profile(front, front.spacing(NARROW / 2), keep="lower"), "lower"))
     return Best(tuple(sides))
 
 
-def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> MixtureProfile:
+def _halved(front: Front, step: float, above: MixtureProfile, target: Target) -> MixtureProfile:
     """An upper side on finer lattices, as long as it falls.
 
     It is O(spacing²) above the truth, so the step to half of it shows three quarters of the error.
     """
-    upper = goal.asked(above)[1]
+    upper = target.asked(above)[1]
     for _ in range(HALVINGS):
-        if upper <= goal.enough or _places(above) * front.bits > MAX_WORK:
+        if upper <= target.enough or _places(above) * front.bits > MAX_WORK:
             break
         step /= 2
         finer = _lattice_profile(front, step, keep="upper")
-        before, upper = upper, goal.asked(finer)[1]
+        before, upper = upper, target.asked(finer)[1]
         if upper < before:
             above = finer
-        if before - upper <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * upper:
+        if before - upper <= (2 * NARROW if target.delta is not None else NARROW_DELTA) * upper:
             break
     return above
 
@@ -144,10 +144,10 @@ class _Look(NamedTuple):
     upper: float
 
     @staticmethod
-    def at(front: Front, goal: Goal) -> _Look:
+    def at(front: Front, target: Target) -> _Look:
         step = front.spacing(COARSE_WIDTH, resolve=False)
         quick = _lattice_profile(front, step, keep="upper")
-        return _Look(front, step, quick, goal.asked(quick)[1])
+        return _Look(front, step, quick, target.asked(quick)[1])
 
     def started(self, step: float, keep: Kept) -> MixtureProfile:
         """The profile on a lattice of that step, or on that of the look where it is no coarser."""
@@ -156,23 +156,23 @@ class _Look(NamedTuple):
         return replace(self.profile, lower_masses=self.front.masses(self.step, keep="lower"))
 
 
-def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
+def _refined(look: _Look, target: Target, floor: float, top: float) -> Profile:
     """The profile on finer and finer lattices, until it is narrow or another direction's sides make it so."""
     front = look.front
-    if goal.keep == "upper" and look.profile is not None:
-        return _halved(front, look.step, look.profile, goal)
-    aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
-    aim += COARSE_WIDTH if goal.keep == "lower" else 0.0  # the upper side is that of the look
+    if target.keep == "upper" and look.profile is not None:
+        return _halved(front, look.step, look.profile, target)
+    aim = NARROW if target.delta is not None else ROUGH_DELTA if target.rough else NARROW_DELTA
+    aim += COARSE_WIDTH if target.keep == "lower" else 0.0  # the upper side is that of the look
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
-    last = look.started(step, goal.keep)
+    last = look.started(step, target.keep)
     profile: Profile = last
-    lower, upper = goal.asked(profile)
+    lower, upper = target.asked(profile)
     upper, shrunk = min(upper, look.upper), True
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
-        cheap = goal.delta is not None and goal.keep == "both" and _places(last) <= QUICK
-        wanted = aim / CHEAPLY if cheap else max(aim, LOUD_WIDTH) if goal.delta is not None and lower > LOUD else aim
-        if upper <= floor or width <= max(wanted * upper, 1e-7 if goal.delta is not None else 0.0):
+        cheap = target.delta is not None and target.keep == "both" and _places(last) <= QUICK
+        wanted = aim / CHEAPLY if cheap else max(aim, LOUD_WIDTH) if target.delta is not None and lower > LOUD else aim
+        if upper <= floor or width <= max(wanted * upper, 1e-7 if target.delta is not None else 0.0):
             break
         if upper <= top and width <= LITTLE * (top - lower):
             break
@@ -182,10 +182,10 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
         if factor > 0.8 or (not shrunk and _places(last) > QUICK * min(1.0, 4.0 * factor)):
             break
         step *= factor
-        last = _lattice_profile(front, step, keep=goal.keep)
-        again = goal.asked(last)
+        last = _lattice_profile(front, step, keep=target.keep)
+        again = target.asked(last)
         better = again[0] >= lower, again[1] <= upper
-        if all(better) or (goal.keep == "lower" and better[0]):
+        if all(better) or (target.keep == "lower" and better[0]):
             profile = last
         elif any(better):
             profile = Best((profile, last))

@@ -20,7 +20,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.product import ProductProfile, TwoValued, two_point_product
-from affidavit.accountant.verifier.profile import SMALLEST, Goal
+from affidavit.accountant.verifier.profile import SMALLEST, Target
 
 __all__ = ["METHOD", "MOST_USES", "Estimate", "Kind", "estimate", "memoryless_profile", "two_losses"]
 
@@ -58,7 +58,7 @@ FARTHEST = 1e300
 """An ε whose multiples float64 holds."""
 
 
-def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside: float = 0.0) -> Estimate:
+def estimate(kinds: Iterable[Kind], target: Target, *, removed: bool = True, beside: float = 0.0) -> Estimate:
     """By Chernoff's bound: the largest moment of one use over t, to the power ``uses``; ``beside``: zCDP of others."""
     places = np.arange(len(TILTS))
     moment = TILTS * np.log(TILTS) - (1.0 + TILTS) * np.log1p(TILTS) + TILTS * (1.0 + TILTS) * beside
@@ -79,9 +79,9 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
         moment += uses * highest
         found.append((t, losses, np.exp(terms[places, 0, best] - logs[places, best]), best))
         most = max(most, float(losses.max()))
-    log_delta = min(0.0, math.log(goal.expected or goal.delta or 1.0))
-    if goal.delta is None:
-        epsilon = min(goal.epsilon or 0.0, FARTHEST)
+    log_delta = min(0.0, math.log(target.expected or target.delta or 1.0))
+    if target.delta is None:
+        epsilon = min(target.epsilon or 0.0, FARTHEST)
         at = int(np.argmin(moment - TILTS * epsilon))
         log_delta = min(0.0, max(math.log(SMALLEST), float(moment[at]) - float(TILTS[at]) * epsilon))
     else:

@@ -1,6 +1,6 @@
 """Profiles: certified answers to both questions, and how several of them combine.
 
-A ``Profile`` gives δ at ε and ε at δ as a pair (lower, upper). It is built for a ``Goal``, because
+A ``Profile`` gives δ at ε and ε at δ as a pair (lower, upper). It is built for a ``Target``, because
 lattices are cut where nothing matters for it any more (every cut is charged).
 """
 
@@ -24,9 +24,9 @@ __all__ = [
     "AtMost",
     "Best",
     "Blatant",
-    "Goal",
     "OneSide",
     "Profile",
+    "Target",
     "epsilon_of",
     "worst",
 ]
@@ -41,7 +41,7 @@ LOUD, LOUD_WIDTH = 500.0, 6e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class Target:
     """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
 
     ``expected`` is the δ that lattices must resolve, where it is not ``delta``: an earlier, too coarse δ

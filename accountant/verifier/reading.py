@@ -1,6 +1,6 @@
 """A plan, read by the verifier in its own way: every case that the neighbours may choose (docs/theory/semantics.md).
 
-A case is a ``Branch``: one adaptive composition.
+A case is a ``Case``: one adaptive composition.
 
 ``parallel``: under add-remove and zero-out the changed record sits in one part. Under substitution with moving
 membership it may also leave one part and enter another, so the costs of both compose: those of ``moves``, else the
@@ -42,11 +42,11 @@ from affidavit.accountant.plan import (
     ZeroConcentrated,
 )
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use, undominated
+from affidavit.accountant.verifier.cases import Case, Fixed, Sampled, Use, undominated
 from affidavit.accountant.verifier.listing import Side, composed, listed, repeated
 from affidavit.accountant.verifier.noises import NOISES
 
-__all__ = ["Cases", "cases"]
+__all__ = ["Cases", "read"]
 
 _NEARLY = 1.0 - 1e-12
 
@@ -55,8 +55,8 @@ _NEARLY = 1.0 - 1e-12
 class Cases:
     """No case of the plan costs more than one of ``upper``; each of ``lower`` is reached. Never empty."""
 
-    upper: tuple[Branch, ...]
-    lower: tuple[Branch, ...]
+    upper: tuple[Case, ...]
+    lower: tuple[Case, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +80,33 @@ class _Place:
     population: int | None = None
 
 
-def cases(plan: Plan, relation: Relation) -> Cases:
+def read(plan: Plan, relation: Relation) -> Cases:
     """All cases of ``plan``. Raises ``NotSupported`` where they are too many, or no theorem covers them."""
     population = min((node.population for node in outermost(plan, WithoutReplacement)), default=None)
-    above = _branches(plan, _Place(relation, "upper", population=population))
-    below = _branches(plan, _Place(relation, "lower", population=population))
-    return Cases(above, below or (Branch(),))
+    above = _cases(plan, _Place(relation, "upper", population=population))
+    below = _cases(plan, _Place(relation, "lower", population=population))
+    return Cases(above, below or (Case(),))
 
 
-def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
+def _cases(plan: Plan, at: _Place) -> tuple[Case, ...]:
     match plan:
         case Compose(parts=parts):
-            return composed([_branches(part, at) for part in parts], at.side)
+            return composed([_cases(part, at) for part in parts], at.side)
         case Repeat(count=0) | Poisson(rate=0.0) | WithoutReplacement(sample=0):
-            return (Branch(),)
+            return (Case(),)
         case Repeat(count=count, of=Repeat(count=inner, of=of)):
-            return _branches(Repeat(count * inner, of), at)
+            return _cases(Repeat(count * inner, of), at)
         case Repeat(count=count, of=of):
-            return repeated(_branches(of, at), count, at.side)
+            return repeated(_cases(of, at), count, at.side)
         case Parallel():
             return listed(_parallel(plan, at), at.side)
         case Poisson(rate=rate, of=of):
             _check_no_population(of)
-            return _branches(of, at) if rate == 1.0 else _poisson(plan, at)
+            return _cases(of, at) if rate == 1.0 else _poisson(plan, at)
         case WithoutReplacement(population=population, sample=sample, of=of):
             _check_populations(plan)
             if sample == population:  # below, leaves state what substitution costs
-                return _branches(of, replace(at, stated=False, null=True))
+                return _cases(of, replace(at, stated=False, null=True))
             return _without_replacement(plan, at)
         case Leaf():
             return (_leaf(plan, at.side),)
@@ -114,63 +114,63 @@ def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
             raise TypeError(type(plan).__name__)
 
 
-def _leaf(leaf: Leaf, side: Side) -> Branch:
+def _leaf(leaf: Leaf, side: Side) -> Case:
     match leaf:
         case Gaussian(noise_multiplier=sigma):
-            return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2)) if sigma > 0 else Branch(blatant=True)
+            return Case(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2)) if sigma > 0 else Case(blatant=True)
         case Pure(epsilon=epsilon):
-            return _one(leaf) if epsilon > 0 else Branch()
+            return _one(leaf) if epsilon > 0 else Case()
         case Approximate(epsilon=epsilon, delta=delta):
-            return _one(leaf) if epsilon > 0 or delta > 0 else Branch()
+            return _one(leaf) if epsilon > 0 or delta > 0 else Case()
         case Exponential(range=spread):
-            return Branch(steps=((Fraction(spread), 1),)) if spread > 0 else Branch()
+            return Case(steps=((Fraction(spread), 1),)) if spread > 0 else Case()
         case ZeroConcentrated(rho=rho):
-            return Branch(first=Fixed(rho=Fraction(rho)))
+            return Case(first=Fixed(rho=Fraction(rho)))
     noise = NOISES[type(leaf)]
     if not noise.shows_all(leaf):
         return _one(leaf)
-    return Branch() if side == "lower" and noise.hides(leaf) else Branch(blatant=True)
+    return Case() if side == "lower" and noise.hides(leaf) else Case(blatant=True)
 
 
-def _one(use: Use) -> Branch:
-    return Branch(first=Fixed(uses=((use, 1),)))
+def _one(use: Use) -> Case:
+    return Case(first=Fixed(uses=((use, 1),)))
 
 
-def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
+def _poisson(node: Poisson, at: _Place) -> tuple[Case, ...]:
     rate = Fraction(node.rate)
     if at.relation != "substitution":
-        return _sampled("poisson", rate, at.relation, _branches(node.of, at))
+        return _sampled("poisson", rate, at.relation, _cases(node.of, at))
     enters = at.way == "enters"
     if node.absent is not None:
-        absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
-        below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
-        if absent == Branch():  # neither record shows at all
+        absent = _covering(_cases(node.absent, _Place("zero-out", at.side)))
+        below = _cases(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
+        if absent == Case():  # neither record shows at all
             return (absent,)
         ratios = _ratios(node.of, node.absent)
         even = len(ratios) == 1 and None not in ratios
         return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
     if at.way is None:
-        return _sampled("poisson", rate, "substitution", _branches(node.of, replace(at, null=at.null and at.free)))
+        return _sampled("poisson", rate, "substitution", _cases(node.of, replace(at, null=at.null and at.free)))
     if not at.stated and not at.free:
         raise NotSupported(
             "a record that leaves a part with a Poisson sample: what a sample costs without it is not stated",
             hint='state "moves" of the parallel node, or "absent" of the subsample node',
         )
-    below = _branches(node.of, replace(at, relation="zero-out", way=None))
+    below = _cases(node.of, replace(at, relation="zero-out", way=None))
     return _sampled("poisson", rate, "zero-out", below, mirrored=enters)
 
 
-def _without_replacement(node: WithoutReplacement, at: _Place) -> tuple[Branch, ...]:
+def _without_replacement(node: WithoutReplacement, at: _Place) -> tuple[Case, ...]:
     rate, of = Fraction(node.sample, node.population), node.of
     free = _Place("substitution", at.side, stated=False, free=True)
     leaving = at.relation == "add-remove" and not at.part and node.population == at.population
     if leaving:
-        return _sampled("without-replacement", rate, "add-remove", _branches(of, free))
+        return _sampled("without-replacement", rate, "add-remove", _cases(of, free))
     replaces = at.relation == "substitution" and at.way is None
     if at.side == "upper":
-        below: tuple[Branch, ...] = (_covering(_branches(of, free)),)
+        below: tuple[Case, ...] = (_covering(_cases(of, free)),)
     else:  # explicit data: all others are alike
-        below = _branches(of, replace(free, free=at.free) if replaces else replace(free, way="null"))
+        below = _cases(of, replace(free, free=at.free) if replaces else replace(free, way="null"))
     relation: Relation = "substitution" if replaces else "zero-out"
     return _sampled("without-replacement", rate, relation, below, mirrored=at.way == "enters")
 
@@ -179,14 +179,14 @@ def _sampled(
     scheme: str,
     rate: Fraction,
     relation: Relation,
-    below: Iterable[Branch],
+    below: Iterable[Case],
     *,
     mirrored: bool = False,
-    absent: Branch | None = None,
+    absent: Case | None = None,
     in_proportion: bool = False,
-) -> tuple[Branch, ...]:
+) -> tuple[Case, ...]:
     return undominated(
-        of if of == Branch() else _one(_merged(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion)))
+        of if of == Case() else _one(_merged(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion)))
         for of in below
     )
 
@@ -194,7 +194,7 @@ def _sampled(
 def _merged(use: Sampled) -> Sampled:
     """A sample of nothing but a sample of the same kind is a smaller sample."""
     match use:
-        case Sampled(of=Branch(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as inner, 1),)), steps=())):
+        case Sampled(of=Case(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as inner, 1),)), steps=())):
             alike = use.scheme == "without-replacement" or inner.relation == use.relation
             told = use.absent is not None or inner.absent is not None
             if alike and inner.scheme == use.scheme and not (told or inner.mirrored or use.of.blatant):
@@ -214,7 +214,7 @@ def _ratios(of: Plan, absent: Plan) -> set[Fraction | None]:
     return {None}
 
 
-def _covering(options: Sequence[Branch]) -> Branch:
+def _covering(options: Sequence[Case]) -> Case:
     """The one that costs at least what every other does."""
     found = next((option for option in options if all(map(option.covers, options))), None)
     if found is not None:
@@ -242,9 +242,9 @@ def _check_populations(node: WithoutReplacement) -> None:
             )
 
 
-def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
+def _parallel(node: Parallel, at: _Place) -> Iterator[Case]:
     if not node.parts:
-        yield Branch()
+        yield Case()
     inside, moves = replace(at, part=True), node.moves is not None
     costs = node.moves if node.moves is not None else node.parts
     if moves and at.side == "lower":
@@ -255,11 +255,11 @@ def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
         if not at.stated and not moves:
             _check_null(at)
         for part in dict.fromkeys(node.parts if at.stated else costs):
-            yield from _branches(part, replace(inside, stated=at.stated or moves))
+            yield from _cases(part, replace(inside, stated=at.stated or moves))
         return
     told = node.moves if at.side == "lower" else None
     for part in dict.fromkeys(node.parts if told is None else map(_told, node.parts, told)):
-        yield from _branches(part, replace(inside, crosses=at.crosses and told is None))
+        yield from _cases(part, replace(inside, crosses=at.crosses and told is None))
     if (node.membership == "fixed" and not at.free) or len(node.parts) < 2 or not at.crosses:
         return
     if not moves:
@@ -268,10 +268,10 @@ def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
     for i, left in enumerate(kinds):
         for entered in kinds[i:]:
             if left != entered or costs.count(left) > 1:
-                here = _branches(left, replace(inside, way="leaves", stated=moves))
-                there = _branches(entered, replace(inside, way="enters", stated=moves))
+                here = _cases(left, replace(inside, way="leaves", stated=moves))
+                there = _cases(entered, replace(inside, way="enters", stated=moves))
                 for pair in product(here, there):
-                    yield from _interleaved(*pair) if at.side == "upper" else [Branch.joined(pair)]
+                    yield from _interleaved(*pair) if at.side == "upper" else [Case.joined(pair)]
 
 
 def _check_null(at: _Place) -> None:
@@ -282,12 +282,12 @@ def _check_null(at: _Place) -> None:
         )
 
 
-def _interleaved(one: Branch, other: Branch) -> list[Branch]:
+def _interleaved(one: Case, other: Case) -> list[Case]:
     """Upper sides of the two in any interleaving."""
     steps = (*one.steps, *other.steps)
     if one.fixed.empty and other.fixed.empty and sum(uses for _, uses in steps) == 2:
-        return [Branch.joined((one, other)), Branch.joined((other, one))]
-    return [Branch.in_any_order((one, other))]
+        return [Case.joined((one, other)), Case.joined((other, one))]
+    return [Case.in_any_order((one, other))]
 
 
 # What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field (of noise: ``noises``).

@@ -38,14 +38,23 @@ from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import BITS
 from affidavit.accountant.verifier.bracket import Sides
-from affidavit.accountant.verifier.branch_profiles import profile_of, zcdp_profile
-from affidavit.accountant.verifier.branches import Branch
+from affidavit.accountant.verifier.case_profiles import profile_of, zcdp_profile
+from affidavit.accountant.verifier.cases import Case
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, most_taken, pure_epsilon
 from affidavit.accountant.verifier.choices import any_of
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
 from affidavit.accountant.verifier.mixture import Kept
-from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, TAIL, Goal, Profile, epsilon_of, worst
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.profile import (
+    NARROW,
+    NARROW_DELTA,
+    SMALLEST,
+    TAIL,
+    Profile,
+    Target,
+    epsilon_of,
+    worst,
+)
+from affidavit.accountant.verifier.reading import read
 from affidavit.accountant.verifier.sampled import expected_delta, fronts, words_of_samples
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
@@ -55,8 +64,8 @@ ROUNDS, STRIDE = 4, 1e-12
 FORGIVEN = 0.1
 """Of δ."""
 ALONE, FEW, WIDER, HARDLY = 3, 3, 1.0005, 1.0005
-"""So many branches are bounded each alone, the others in groups. A group of more than so few is halved where its upper
-side is so much above that of the costliest branch, and so much above the plan's that is known."""
+"""So many cases are bounded each alone, the others in groups. A group of more than so few is halved where its upper
+side is so much above that of the costliest case, and so much above the plan's that is known."""
 LEAST = math.ulp(0.0)
 """No upper side of δ is smaller where some loss may exceed ε: float64 loses what is."""
 
@@ -106,52 +115,52 @@ def _arithmetic(methods: Sequence[str]) -> str:
 
 
 _Found = tuple[Sides, str]
-"""Both sides of one branch, and the theorems."""
+"""Both sides of one case, and the theorems."""
 
 
 class _Answers:
-    """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
+    """The largest lower side of the cases that are reached, the largest upper side of those that bound the plan."""
 
-    def __init__(self, plan: Plan | Mapping[str, Any], relation: Relation, goal: Goal) -> None:
-        found = cases(core(parse_plan(plan)), validate.relation(relation))
-        self.goal, self.upper, self.lower = goal, dict.fromkeys(found.upper), dict.fromkeys(found.lower)
+    def __init__(self, plan: Plan | Mapping[str, Any], relation: Relation, target: Target) -> None:
+        found = read(core(parse_plan(plan)), validate.relation(relation))
+        self.target, self.upper, self.lower = target, dict.fromkeys(found.upper), dict.fromkeys(found.lower)
         self.low = self.alone = self.high = 0.0
         self.methods: list[str] = []
-        branches = [*dict.fromkeys((*found.upper, *found.lower))]
-        order = self.in_order(branches) if len(branches) > 1 else branches
-        alone = ALONE if any(branch in self.upper for branch in order[:ALONE]) else len(order)
-        for branch in order[:alone]:
-            self.add(branch)
+        cases = [*dict.fromkeys((*found.upper, *found.lower))]
+        order = self.in_order(cases) if len(cases) > 1 else cases
+        alone = ALONE if any(case in self.upper for case in order[:ALONE]) else len(order)
+        for case in order[:alone]:
+            self.add(case)
         self.add_group([one for one in order[alone:] if one in self.upper])
 
-    def in_order(self, branches: Sequence[Branch]) -> list[Branch]:
+    def in_order(self, cases: Sequence[Case]) -> list[Case]:
         """Those that fail too often, the largest, then those that fail most often, unless that is unlikely beside δ."""
-        costs, delta = {branch: likely_cost(branch) for branch in branches}, self.goal.delta or 0.0
-        largest, most = max(size for _, size in costs.values()), self.goal.delta or 1.0
+        costs, delta = {case: likely_cost(case) for case in cases}, self.target.delta or 0.0
+        largest, most = max(size for _, size in costs.values()), self.target.delta or 1.0
 
-        def key(branch: Branch) -> tuple[bool, bool, float, float]:
-            failures, size = costs[branch]
+        def key(case: Case) -> tuple[bool, bool, float, float]:
+            failures, size = costs[case]
             return failures > most, size == largest, failures if failures >= FORGIVEN * delta else 0.0, size
 
-        return sorted(branches, key=key, reverse=True)
+        return sorted(cases, key=key, reverse=True)
 
-    def stays_below(self, branch: Branch) -> bool:
+    def stays_below(self, case: Case) -> bool:
         """Whether it costs, at a glance, no more than a lower side that is known: then it changes neither side."""
         if not self.methods or self.low in {0.0, math.inf}:
             return bool(self.methods) and self.low == math.inf
-        if self.goal.delta is not None:
-            return costs_at_most(branch, epsilon=self.low, delta=self.goal.delta)
-        return costs_at_most(branch, epsilon=self.goal.epsilon or 0.0, delta=self.low)
+        if self.target.delta is not None:
+            return costs_at_most(case, epsilon=self.low, delta=self.target.delta)
+        return costs_at_most(case, epsilon=self.target.epsilon or 0.0, delta=self.low)
 
-    def add(self, branch: Branch) -> None:
-        """A branch alone."""
-        if self.stays_below(branch):
+    def add(self, case: Case) -> None:
+        """A case alone."""
+        if self.stays_below(case):
             self.high = max(self.high, self.low)
             return
-        keep: Kept = "both" if branch in self.lower else "upper"
-        keep = keep if branch in self.upper else "lower"
+        keep: Kept = "both" if case in self.lower else "upper"
+        keep = keep if case in self.upper else "lower"
         try:
-            sides, method = self.one(branch, keep)
+            sides, method = self.one(case, keep)
         except NotSupported:
             if keep != "lower":
                 raise
@@ -162,27 +171,27 @@ class _Answers:
         if keep != "upper":
             self.low = max(self.low, sides[0])
 
-    def one(self, branch: Branch, keep: Kept) -> _Found:
+    def one(self, case: Case, keep: Kept) -> _Found:
         """Both sides of one; an upper side alone where the bracket is narrow, and stays so with it."""
-        ask = _epsilon if self.goal.delta is not None else _delta
+        ask = _epsilon if self.target.delta is not None else _delta
         if keep != "lower" and 0.0 < self.high < math.inf and self.is_narrow(self.high):
-            found = ask(branch, replace(self.goal, keep="upper", enough=self.high))
+            found = ask(case, replace(self.target, keep="upper", enough=self.high))
             if found[0][1] <= self.high or self.is_narrow(found[0][1]):
                 return found
-        return ask(branch, replace(self.goal, keep=keep, enough=self.low))
+        return ask(case, replace(self.target, keep=keep, enough=self.low))
 
     def is_narrow(self, upper: float) -> bool:
-        return upper - self.low <= (NARROW if self.goal.delta is not None else NARROW_DELTA) * upper
+        return upper - self.low <= (NARROW if self.target.delta is not None else NARROW_DELTA) * upper
 
-    def add_group(self, group: Sequence[Branch]) -> None:
+    def add_group(self, group: Sequence[Case]) -> None:
         """An upper side of all, or of either half where that is too wide."""
-        left = [branch for branch in group if not self.stays_below(branch)]
+        left = [case for case in group if not self.stays_below(case)]
         if len(left) < len(group):
             self.high = max(self.high, self.low)
-        covered = _together(left, replace(self.goal, keep="upper", enough=self.high)) if len(left) > FEW else None
+        covered = _together(left, replace(self.target, keep="upper", enough=self.high)) if len(left) > FEW else None
         if covered is None:
-            for branch in left:
-                self.add(branch)
+            for case in left:
+                self.add(case)
         elif covered[0][1] > max(WIDER * self.alone, HARDLY * self.high):
             self.add_group(left[: len(left) // 2])
             self.add_group(left[len(left) // 2 :])
@@ -213,78 +222,78 @@ def recompute(
         delta = validate.fraction(delta, path="delta")
     else:
         epsilon = validate.real(epsilon, path="epsilon")
-    found = _Answers(plan, relation, Goal(delta=delta, epsilon=epsilon))
+    found = _Answers(plan, relation, Target(delta=delta, epsilon=epsilon))
     low, high, method = found.low, found.high, "; ".join(dict.fromkeys(found.methods))
     lower, upper = (low, high) if epsilon is None else (epsilon, epsilon)
     least, most = (low, high) if delta is None else (delta, delta)
     return Recomputed(lower, upper, least, most, method, _arithmetic(found.methods), relation)
 
 
-def _epsilon(branch: Branch, goal: Goal) -> _Found:
-    """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
-    delta = goal.delta or 0.0
+def _epsilon(case: Case, target: Target) -> _Found:
+    """ε of one case: at most that at δ = 0, where δ is too small for the profile to resolve."""
+    delta = target.delta or 0.0
     if delta == 1.0:
         return (0.0, 0.0), "every mechanism is (0, 1)-DP"
-    largest = pure_epsilon(branch)
+    largest = pure_epsilon(case)
     if delta == 0.0:
         return largest, "largest loss"
-    if most_taken(branch) <= delta:  # samples are (1-p)M + p(...) on both sides, p = 1 - Π(1-q): δ(0) <= p
+    if most_taken(case) <= delta:  # samples are (1-p)M + p(...) on both sides, p = 1 - Π(1-q): δ(0) <= p
         return (0.0, 0.0), "no sample takes the record, but for a share of δ"
-    profile = profile_of(branch, goal)
-    if goal.met(profile):
-        return (0.0, goal.enough), _words(profile, branch)
-    rho = likely_cost(branch)[1]
+    profile = profile_of(case, target)
+    if target.met(profile):
+        return (0.0, target.enough), _words(profile, case)
+    rho = likely_cost(case)[1]
     start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
     lower, upper = epsilon_of(profile, delta, start=start)
-    return (lower, min(upper, largest[1])), _words(profile, branch)
+    return (lower, min(upper, largest[1])), _words(profile, case)
 
 
-def _words(profile: Profile, branch: Branch) -> str:
-    return " with ".join((profile.method, *words_of_samples(branch.fixed)))
+def _words(profile: Profile, case: Case) -> str:
+    return " with ".join((profile.method, *words_of_samples(case.fixed)))
 
 
-def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
-    """One upper side of a group of branches, as that of any one of them once; None where something has no noise.
+def _together(group: Sequence[Case], target: Target) -> _Found | None:
+    """One upper side of a group of cases, as that of any one of them once; None where something has no noise.
 
-    On a lattice where all of it has pairs, as zCDP otherwise; ``branch_profiles`` has the sharper ones for one alone.
+    On a lattice where all of it has pairs, as zCDP otherwise; ``case_profiles`` has the sharper ones for one alone.
     """
-    if goal.delta in {0.0, 1.0} or any(branch.blatant for branch in group):
+    if target.delta in {0.0, 1.0} or any(case.blatant for case in group):
         return None
     whole = any_of(group, 1)
     if whole.steps or whole.fixed.rho:
-        profile = zcdp_profile(whole, goal)
+        profile = zcdp_profile(whole, target)
     else:
-        delta = goal.expected or goal.delta or expected_delta(whole.first, goal.epsilon or 0.0)
+        delta = target.expected or target.delta or expected_delta(whole.first, target.epsilon or 0.0)
         forward, backward = fronts(whole.first, negligible=max(SMALLEST, delta * TAIL))
         found = (forward, backward) if forward.directed else (forward,)
         profile = worst([front.closed_form() or lattice_above(front) for front in found])
-    if goal.delta is not None:
-        return epsilon_of(profile, goal.delta, start=1.0), _words(profile, whole)
-    lower, upper = profile.delta(goal.epsilon or 0.0)
+    if target.delta is not None:
+        return epsilon_of(profile, target.delta, start=1.0), _words(profile, whole)
+    lower, upper = profile.delta(target.epsilon or 0.0)
     return (lower, max(upper, LEAST)), _words(profile, whole)
 
 
-def _delta(branch: Branch, goal: Goal) -> _Found:
-    """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
-    epsilon = goal.epsilon or 0.0
-    if epsilon >= pure_epsilon(branch)[1]:
+def _delta(case: Case, target: Target) -> _Found:
+    """δ of one case at ε; lattices are fitted to the answer once or twice, as it is not known before."""
+    epsilon = target.epsilon or 0.0
+    if epsilon >= pure_epsilon(case)[1]:
         return (0.0, 0.0), "largest loss"
-    profile = profile_of(branch, goal)
+    profile = profile_of(case, target)
     lower, upper = profile.delta(epsilon)
     for _ in range(ROUNDS):
-        if lower > 0.0 or upper < max(SMALLEST, goal.enough):
+        if lower > 0.0 or upper < max(SMALLEST, target.enough):
             break
-        profile = profile_of(branch, replace(goal, expected=upper * STRIDE))
+        profile = profile_of(case, replace(target, expected=upper * STRIDE))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
-    return (lower, max(upper, LEAST)), _words(profile, branch)
+    return (lower, max(upper, LEAST)), _words(profile, case)
 
 
-def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
-    """δ_upper of one branch at rising ε's; 0 from its largest loss on, to which no lattice could be fitted."""
-    largest = pure_epsilon(branch)[1]
+def _upper_curve(case: Case, grid: Sequence[float]) -> list[float]:
+    """δ_upper of one case at rising ε's; 0 from its largest loss on, to which no lattice could be fitted."""
+    largest = pure_epsilon(case)[1]
     inside = [point for point in grid if point < largest]
-    profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
+    profile = profile_of(case, Target(epsilon=inside[-1], rough=True)) if inside else None
     return [max(profile.delta(point)[1], LEAST) if profile and point < largest else 0.0 for point in grid]
 
 
@@ -298,10 +307,10 @@ def recomputed_curve(
     Raises as ``recompute``.
     """
     grid = sorted({validate.real(point, path=f"points[{i}]") for i, point in enumerate(points)})
-    branches = cases(core(parse_plan(plan)), validate.relation(relation)).upper
+    cases = read(core(parse_plan(plan)), validate.relation(relation)).upper
     if not grid:
         return ()
-    curves = [_upper_curve(branch, grid) for branch in branches]
+    curves = [_upper_curve(case, grid) for case in cases]
     best = 1.0
     curve = []
     for point, *deltas in zip(grid, *curves, strict=True):

@@ -44,7 +44,7 @@ from flint import arb
 
 from affidavit.accountant.plan import Pure
 from affidavit.accountant.verifier.balls import Ball, ball
-from affidavit.accountant.verifier.branches import Branch
+from affidavit.accountant.verifier.cases import Case
 from affidavit.accountant.verifier.pairs import Atom, Finite, Mixed, Pair, Reversed
 from affidavit.accountant.verifier.product import Atoms, Tails, two_point_product
 
@@ -72,15 +72,15 @@ class PureCost:
         return self.total == self.single
 
     @staticmethod
-    def of(branch: Branch) -> PureCost | None:
+    def of(case: Case) -> PureCost | None:
         """None where something is neither pure nor exponential."""
-        fixed = branch.fixed
+        fixed = case.fixed
         leaves = [(Fraction(use.epsilon), n) for use, n in fixed.uses if isinstance(use, Pure)]
-        if branch.blatant or fixed.mu_squared or fixed.rho or len(leaves) < len(fixed.uses):
+        if case.blatant or fixed.mu_squared or fixed.rho or len(leaves) < len(fixed.uses):
             return None
-        total = sum((cost * n for cost, n in (*leaves, *branch.steps)), Fraction(0))
+        total = sum((cost * n for cost, n in (*leaves, *case.steps)), Fraction(0))
         single = max((cost for cost, _ in leaves), default=Fraction(0))
-        widest = max((spread for spread, _ in branch.steps), default=Fraction(0))
+        widest = max((spread for spread, _ in case.steps), default=Fraction(0))
         return PureCost(total, max(single, widest / 2))
 
 

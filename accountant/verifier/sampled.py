@@ -25,7 +25,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, Use, by_range, rho_of
+from affidavit.accountant.verifier.cases import Case, Either, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
 from affidavit.accountant.verifier.envelope import ExponentialPair
@@ -67,17 +67,17 @@ MOST_LOSSES = 20_000
 """Of what exponential mechanisms on a sample may be, kept apart."""
 
 
-def _single_pure(branch: Branch) -> Ball | None:
-    """ε if the branch is one use of a pure mechanism."""
-    match branch:
-        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Pure(epsilon=epsilon), 1),)), steps=(), blatant=False):
+def _single_pure(case: Case) -> Ball | None:
+    """ε if the case is one use of a pure mechanism."""
+    match case:
+        case Case(first=Fixed(mu_squared=0, rho=0, uses=((Pure(epsilon=epsilon), 1),)), steps=(), blatant=False):
             return ball(epsilon)
     return None
 
 
-def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: float) -> Direction:
+def _direction(case: Case, *, forward: bool, lattice: bool, negligible: float) -> Direction:
     """All that runs; what is only known to be concentrated, or of a range, by the pair that dominates it."""
-    fixed = branch.fixed
+    fixed = case.fixed
     upper: list[tuple[Pair, int]] = []
     lower: list[tuple[Pair, int]] = []
     binomials: list[TwoValued] = []
@@ -94,9 +94,9 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
                 upper.append((above, count))
                 if below is not None:
                     lower.append((below, count))
-    if branch.steps:
-        upper += _above(branch.steps, negligible)
-        halves = _halves(branch.steps)
+    if case.steps:
+        upper += _above(case.steps, negligible)
+        halves = _halves(case.steps)
         lower += [(Finite(_product(halves)), 1)] if losses_of(halves) <= MOST_LOSSES else chunked(halves)
     if fixed.rho:
         upper.append((concentrated_pair(fixed.rho, negligible), 1))
@@ -146,12 +146,12 @@ def words_of_samples(fixed: Fixed) -> tuple[str, ...]:
     for use, _ in fixed.uses:
         match use:
             case Sampled(of=of, absent=absent):
-                for branch in (of,) if absent is None else (of, absent):
-                    if branch.steps and _in_blocks(branch.steps):
-                        long = max(by_range(branch.steps).values()) > BLOCK
+                for case in (of,) if absent is None else (of, absent):
+                    if case.steps and _in_blocks(case.steps):
+                        long = max(by_range(case.steps).values()) > BLOCK
                         how = "blocks" if long else "adaptive composition"
                         found.append(f"{how} of exponential mechanisms on a sample")
-                    found += words_of_samples(branch.fixed)
+                    found += words_of_samples(case.fixed)
             case Either(of=kinds):
                 found += [words for kind in kinds for words in words_of_samples(kind)]
     return tuple(dict.fromkeys(found))
@@ -168,10 +168,10 @@ def _halves(steps: Steps) -> list[tuple[Pure, int]]:
 
 def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
     """Both directions; ``negligible`` is a mass that may be cut off."""
-    bits, branch = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed), Branch(first=fixed)
+    bits, case = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed), Case(first=fixed)
     with precision(bits):
         forward, backward = (
-            _direction(branch, forward=forward, lattice=False, negligible=negligible) for forward in (True, False)
+            _direction(case, forward=forward, lattice=False, negligible=negligible) for forward in (True, False)
         )
     return Front(forward, negligible, bits), Front(backward, negligible, bits)
 
@@ -194,9 +194,9 @@ def _further_bits(fixed: Fixed) -> int:
 def _loss_on_sample(use: Sampled) -> Fraction:
     """About the largest loss of the mechanisms of bounded loss on a sample."""
     sizes = Fraction(0)
-    for branch in [use.of] if use.absent is None else [use.of, use.absent]:
-        sizes += 0 if _in_blocks(branch.steps) else sum((spread * n for spread, n in branch.steps), Fraction(0))
-        for leaf, n in branch.fixed.uses:
+    for case in [use.of] if use.absent is None else [use.of, use.absent]:
+        sizes += 0 if _in_blocks(case.steps) else sum((spread * n for spread, n in case.steps), Fraction(0))
+        for leaf, n in case.fixed.uses:
             match leaf:
                 case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
                     sizes += n * Fraction(epsilon)
@@ -275,25 +275,25 @@ def sampled_pairs(use: Sampled, *, forward: bool, negligible: float) -> tuple[Pa
     return Combined(inner, rate), mixed
 
 
-def _on_sample(branch: Branch, *, forward: bool, negligible: float) -> tuple[Pair, Pair]:
+def _on_sample(case: Case, *, forward: bool, negligible: float) -> tuple[Pair, Pair]:
     """(upper, lower) pair of all that runs on one sample; the same object where it is exact."""
-    found = _found_on_sample(branch, True, negligible, ctx.prec)
+    found = _found_on_sample(case, True, negligible, ctx.prec)
     if forward or not any(pair.directed for pair in found):
         return found
-    return _found_on_sample(branch, False, negligible, ctx.prec)
+    return _found_on_sample(case, False, negligible, ctx.prec)
 
 
 @lru_cache(maxsize=64)
-def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int) -> tuple[Pair, Pair]:
-    fixed, beyond = branch.fixed, branch.fixed.rho > MOST
-    if branch.blatant or beyond:
-        return DISJOINT, IDLE if beyond and not branch.blatant else DISJOINT
+def _found_on_sample(case: Case, forward: bool, negligible: float, bits: int) -> tuple[Pair, Pair]:
+    fixed, beyond = case.fixed, case.fixed.rho > MOST
+    if case.blatant or beyond:
+        return DISJOINT, IDLE if beyond and not case.blatant else DISJOINT
     leaves = [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
-    if len(leaves) == len(fixed.uses) and not fixed.rho and not branch.steps:
+    if len(leaves) == len(fixed.uses) and not fixed.rho and not case.steps:
         exact = plain(ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None, _product(leaves))
         return exact, exact
     cut = negligible * SHARE
-    direction = _direction(branch, forward=forward, lattice=True, negligible=cut)
+    direction = _direction(case, forward=forward, lattice=True, negligible=cut)
     match direction:
         case Direction(upper=((above, 1),), lower=lower, binomials=(), plain=beside) if len(lower) < 2:
             below = lower[0][0] if lower else IDLE
@@ -310,7 +310,7 @@ def _product(leaves: Sequence[tuple[Pure | Approximate, int]]) -> Atoms:
     return two_point_product(leaves, budget=1e-300)
 
 
-def _present_or_absent(use: Sampled, absent: Branch, *, toward: bool, negligible: float) -> tuple[Pair, Pair]:
+def _present_or_absent(use: Sampled, absent: Case, *, toward: bool, negligible: float) -> tuple[Pair, Pair]:
     """Poisson sampling under substitution with both costs on the sample stated.
 
     Advanced joint convexity holds with the larger of both curves on the sample; what replacing costs holds by itself,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods import blocks as issued
 from affidavit.accountant.methods import stages
 from affidavit.accountant.methods.base import Target
@@ -27,12 +27,12 @@ from affidavit.accountant.verifier.memoryless import Kind, memoryless_profile
 def test_issued_blocks_enclose_the_recursion(eta: float, uses: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = bound(Repeat(uses, Exponential(eta)), relation="add-remove", delta=1e-6, method="adaptive")
     monkeypatch.setattr(stages, "BLOCK", uses // 3)
-    scenario = Scenario(exponentials=((eta, uses),))
-    found = issued.BlocksProfile(scenario, "add-remove", Target(delta=1e-6)).epsilon(1e-6)
+    case = Case(exponentials=((eta, uses),))
+    found = issued.BlocksProfile(case, "add-remove", Target(delta=1e-6)).epsilon(1e-6)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper
     assert 0.85 * exact.epsilon_lower <= found.lower <= exact.epsilon_upper
     at = found.upper
-    delta = issued.BlocksProfile(scenario, "add-remove", Target(epsilon=at)).delta(at)
+    delta = issued.BlocksProfile(case, "add-remove", Target(epsilon=at)).delta(at)
     assert delta.lower <= 1e-6 <= delta.upper * 1.01
 
 
@@ -40,8 +40,8 @@ def test_issued_blocks_on_samples_enclose_the_recursion(monkeypatch: pytest.Monk
     node = Poisson(0.1, Exponential(1.0))
     exact = bound(Repeat(100, node), relation="zero-out", delta=1e-5, method="adaptive")
     monkeypatch.setattr(stages, "BLOCK", 25)
-    scenario = Scenario(fixed=((node, 100),))
-    found = issued.BlocksProfile(scenario, "zero-out", Target(delta=1e-5)).epsilon(1e-5)
+    case = Case(fixed=((node, 100),))
+    found = issued.BlocksProfile(case, "zero-out", Target(delta=1e-5)).epsilon(1e-5)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper
     assert 0.97 * exact.epsilon_lower <= found.lower <= exact.epsilon_upper
 
@@ -131,9 +131,9 @@ def test_ten_thousand_uses_on_samples() -> None:
 
 def test_ranges_that_take_turns_are_summed_range_by_range() -> None:
     """Their order does not matter to the curves of the blocks; too few of a range would be the envelope, loose."""
-    few = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 50 + ((0.1, 200),))
+    few = Case(exponentials=((0.1, 1), (0.2, 1)) * 50 + ((0.1, 200),))
     assert "loose" in issued.BlocksMethod().why_not(few, "zero-out")
-    many = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
+    many = Case(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
     assert not issued.BlocksMethod().why_not(many, "zero-out")
     turns = Repeat(1_100, Compose((Exponential(0.02), Exponential(0.03))))
     apart = Compose((Repeat(1_100, Exponential(0.02)), Repeat(1_100, Exponential(0.03))))

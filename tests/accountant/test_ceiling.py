@@ -1,4 +1,4 @@
-"""What is said at a glance is never below the truth: ceilings, certain failures, scenarios that are not composed."""
+"""What is said at a glance is never below the truth: ceilings, certain failures, cases_of that are not composed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario, scenarios
+from affidavit.accountant.cases.case import Case, cases_of
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods import costliest as search
 from affidavit.accountant.methods.ceiling import costs_at_most
@@ -18,8 +18,8 @@ from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.plan import Gaussian, Poisson, parse_plan
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.ceiling import costs_at_most as branch_costs_at_most
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.ceiling import costs_at_most as verifier_costs_at_most
+from affidavit.accountant.verifier.reading import read
 
 Node = dict[str, Any]
 
@@ -68,12 +68,12 @@ def test_a_ceiling_is_above_the_other_engine(plan: Node, relation: Any, delta: f
         issued, verified = (ask(plan, relation=relation, delta=delta) for ask in (bound, recompute))
     except NotSupported:
         return
-    (scenario,) = scenarios(parse_plan(plan), relation).upper
-    (branch,) = cases(parse_plan(plan), relation).upper
+    (case,) = cases_of(parse_plan(plan), relation).upper
+    (other,) = read(parse_plan(plan), relation).upper
     for point in (at, 0.99 * issued.epsilon_lower, 0.99 * verified.epsilon_lower):
-        if point > 0.0 and costs_at_most(scenario, relation, epsilon=point, delta=delta):
+        if point > 0.0 and costs_at_most(case, relation, epsilon=point, delta=delta):
             assert verified.epsilon_lower <= point * (1.0 + 1e-9)
-        if point > 0.0 and branch_costs_at_most(branch, epsilon=point, delta=delta):
+        if point > 0.0 and verifier_costs_at_most(other, epsilon=point, delta=delta):
             assert issued.epsilon_lower <= point * (1.0 + 1e-9)
 
 
@@ -85,23 +85,23 @@ def test_a_ceiling_takes_large_losses_as_pure_and_small_ones_as_concentrated() -
             {"kind": "repeat", "count": 100, "of": {"kind": "pure", "epsilon": 0.1}},
         ],
     }
-    (scenario,) = scenarios(parse_plan(plan), "zero-out").upper
-    (branch,) = cases(parse_plan(plan), "zero-out").upper
+    (case,) = cases_of(parse_plan(plan), "zero-out").upper
+    (other,) = read(parse_plan(plan), "zero-out").upper
     # 5 + what ρ = 0.5 costs, 5.08; all as pure ones is 15, all as ρ = 13 is 37.
-    for ceiling, case in ((costs_at_most, (scenario, "zero-out")), (branch_costs_at_most, (branch,))):
-        assert ceiling(*case, epsilon=10.1, delta=1e-5)
-        assert not ceiling(*case, epsilon=9.0, delta=1e-5)
+    for ceiling, asked in ((costs_at_most, (case, "zero-out")), (verifier_costs_at_most, (other,))):
+        assert ceiling(*asked, epsilon=10.1, delta=1e-5)
+        assert not ceiling(*asked, epsilon=9.0, delta=1e-5)
 
 
 def test_a_ceiling_of_one_sample_is_that_on_the_sample() -> None:
     plan = {"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": {"kind": "gaussian", "noise_multiplier": 1.0}}
-    (scenario,) = scenarios(parse_plan(plan), "add-remove").upper
-    (branch,) = cases(parse_plan(plan), "add-remove").upper
-    for ceiling, case in ((costs_at_most, (scenario, "add-remove")), (branch_costs_at_most, (branch,))):
-        assert ceiling(*case, epsilon=3.0, delta=1e-5)
-        assert not ceiling(*case, epsilon=1.0, delta=1e-5)
+    (case,) = cases_of(parse_plan(plan), "add-remove").upper
+    (other,) = read(parse_plan(plan), "add-remove").upper
+    for ceiling, asked in ((costs_at_most, (case, "add-remove")), (verifier_costs_at_most, (other,))):
+        assert ceiling(*asked, epsilon=3.0, delta=1e-5)
+        assert not ceiling(*asked, epsilon=1.0, delta=1e-5)
     # A record that is replaced in a Poisson sample is not covered by that theorem.
-    (replaced,) = scenarios(parse_plan(plan), "substitution").upper
+    (replaced,) = cases_of(parse_plan(plan), "substitution").upper
     assert not costs_at_most(replaced, "substitution", epsilon=3.0, delta=1e-5)
 
 
@@ -125,16 +125,16 @@ def test_a_plan_that_fails_more_often_than_delta_costs_infinity(
     plan = {"kind": "compose", "parts": [failing, beside]}
     found = settle(plan, relation=relation, delta=0.99 * chance)
     assert found.epsilon_lower == found.epsilon_upper == math.inf
-    assert certain_failure(scenarios(parse_plan(plan), relation).upper[0]) == pytest.approx(chance, rel=1e-9)
+    assert certain_failure(cases_of(parse_plan(plan), relation).upper[0]) == pytest.approx(chance, rel=1e-9)
 
 
 def test_a_failure_that_the_sample_without_the_record_denies_is_none() -> None:
     """``absent`` is pure: what the sample with the record shows, the one without it shows as well, though seldom."""
     absent = {"kind": "pure", "epsilon": 0.3}
     plan = {"kind": "subsample", "scheme": "poisson", "rate": 0.25, "of": FAILING, "absent": absent}
-    (scenario,) = scenarios(parse_plan(plan), "substitution").upper
-    assert certain_failure(scenario) == 0.0
-    assert isinstance(scenario.fixed[0][0], Poisson)
+    (case,) = cases_of(parse_plan(plan), "substitution").upper
+    assert certain_failure(case) == 0.0
+    assert isinstance(case.fixed[0][0], Poisson)
 
 
 def test_a_record_that_leaves_one_sample_and_enters_another_fails_in_one_direction_at_a_time() -> None:
@@ -147,12 +147,12 @@ def test_a_record_that_leaves_one_sample_and_enters_another_fails_in_one_directi
 
 
 def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Scenario, float]] = []
+    asked: list[tuple[Case, float]] = []
     known = search.best
 
-    def best(scenario: Scenario, relation: Any, target: Any, **more: Any) -> Any:
-        asked.append((scenario, target.tolerance))
-        return known(scenario, relation, target, **more)
+    def best(case: Case, relation: Any, target: Any, **more: Any) -> Any:
+        asked.append((case, target.tolerance))
+        return known(case, relation, target, **more)
 
     monkeypatch.setattr(search, "best", best)
     parts = [
@@ -169,5 +169,5 @@ def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch
 @pytest.mark.parametrize("sigma", [1e150, 1e162, 1e170])
 def test_noise_whose_concentration_is_lost_in_float64_is_not_said_to_cost_nothing(sigma: float) -> None:
     """The ρ of σ = 1e170 is 0 in float64; its δ at ε = 0 is about .4/σ."""
-    (scenario,) = scenarios(Gaussian(sigma), "zero-out").upper  # beyond what a plan may state
-    assert not costs_at_most(scenario, "zero-out", epsilon=1e-3 / sigma, delta=1e-250)
+    (case,) = cases_of(Gaussian(sigma), "zero-out").upper  # beyond what a plan may state
+    assert not costs_at_most(case, "zero-out", epsilon=1e-3 / sigma, delta=1e-250)

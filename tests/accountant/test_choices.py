@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.cases.case import cases_of
 from affidavit.accountant.cases.dominance import at_least_as_costly
-from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -29,7 +29,7 @@ from affidavit.accountant.plan import (
 from affidavit.accountant.pld.steps import one_step
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.branches import enough
+from affidavit.accountant.verifier.cases import enough
 from support.unlisted import listed_at_most
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "zero-out", "substitution")
@@ -134,7 +134,7 @@ def test_repeats_of_repeats_are_one() -> None:
     parts = Parallel((Pure(0.3), Gaussian(4.0)))
     flat, nested = Repeat(12, parts), Repeat(3, Repeat(4, parts))
     for relation in RELATIONS:
-        assert scenarios(nested, relation) == scenarios(flat, relation)
+        assert cases_of(nested, relation) == cases_of(flat, relation)
         again = [recompute(plan, relation=relation, delta=1e-5) for plan in (flat, nested)]
         assert again[0].epsilon_upper == again[1].epsilon_upper
 

@@ -11,7 +11,7 @@ import pytest
 from flint import arb
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import scenarios
+from affidavit.accountant.cases.case import cases_of
 from affidavit.accountant.methods import cover
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.best import best
@@ -39,11 +39,12 @@ from affidavit.accountant.settle import settle
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.balls import ball, precision
-from affidavit.accountant.verifier.branch_profiles import profile_of
+from affidavit.accountant.verifier.case_profiles import profile_of
 from affidavit.accountant.verifier.largest import Largest as LargestPair
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair
-from affidavit.accountant.verifier.profile import Goal, epsilon_of
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.profile import Target as Asked
+from affidavit.accountant.verifier.profile import epsilon_of
+from affidavit.accountant.verifier.reading import read
 
 verifier = importlib.import_module("affidavit.accountant.verifier.recompute")
 settle_module = importlib.import_module("affidavit.accountant.settle")
@@ -62,27 +63,27 @@ MANY: list[tuple[Plan, Relation, float]] = [
 @pytest.mark.parametrize(("plan", "relation", "delta"), MANY)
 def test_cases_together_cost_at_least_what_each_costs(plan: Plan, relation: Relation, delta: float) -> None:
     """The issuing engine: all but the first, by exact brackets of each."""
-    upper = scenarios(core(plan), relation).upper
+    upper = cases_of(core(plan), relation).upper
     assert len(upper) > 8
     epsilon = 0.0
     for target in (Target(delta=delta), Target(epsilon=1.0)):
         found = together(upper, relation, target)
         assert found is not None
-        lowest = max(best(one, relation, target).interval.lower for one in upper)
-        assert found.interval.upper >= lowest > 0.0
-        epsilon = epsilon or found.interval.upper
+        lowest = max(best(one, relation, target).bracket.lower for one in upper)
+        assert found.bracket.upper >= lowest > 0.0
+        epsilon = epsilon or found.bracket.upper
     assert bound(plan, relation=relation, delta=delta).epsilon_upper <= epsilon * (1.0 + 1e-3)
 
 
 @pytest.mark.parametrize(("plan", "relation", "delta"), MANY)
-def test_branches_together_cost_at_least_what_each_costs(plan: Plan, relation: Relation, delta: float) -> None:
+def test_verified_cases_together_cost_at_least_what_each_costs(plan: Plan, relation: Relation, delta: float) -> None:
     """The verifier, on lattices of its own."""
-    branches = cases(core(plan), relation).upper
-    goal = Goal(delta=delta)
-    found = verifier._together(branches, goal)
+    found_cases = read(core(plan), relation).upper
+    asked = Asked(delta=delta)
+    found = verifier._together(found_cases, asked)
     assert found is not None
     lowest = max(
-        epsilon_of(profile_of(one, goal), delta, start=1.0)[0] for one in branches[:: max(1, len(branches) // 6)]
+        epsilon_of(profile_of(one, asked), delta, start=1.0)[0] for one in found_cases[:: max(1, len(found_cases) // 6)]
     )
     assert found[0][1] >= lowest > 0.0
 

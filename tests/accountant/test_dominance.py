@@ -1,4 +1,4 @@
-"""A case that another one covers costs no more: what ``dominance`` and the verifier's ``Branch.covers`` say."""
+"""A case that another one covers costs no more: what ``dominance`` and the verifier's ``Case.covers`` say."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.cases import dominance
+from affidavit.accountant.cases.case import cases_of
 from affidavit.accountant.cases.dominance import covers, undominated
-from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.reading import read
 
 Node = dict[str, Any]
 
@@ -37,7 +37,7 @@ composed = st.lists(few, min_size=1, max_size=3).map(lambda parts: {"kind": "com
 @given(one=composed, other=composed, delta=st.sampled_from([0.3, 1e-3, 1e-7]))
 def test_what_is_covered_costs_no_more(one: Node, other: Node, delta: float) -> None:
     first, second = parse_plan(one), parse_plan(other)
-    ((mine,), (theirs,)) = (cases(plan, "zero-out").upper for plan in (first, second))
+    ((mine,), (theirs,)) = (read(plan, "zero-out").upper for plan in (first, second))
     if not covers(first, second) and not mine.covers(theirs):
         return
     above = bound(one, relation="zero-out", delta=delta).epsilon_upper
@@ -85,13 +85,13 @@ LEAVES: list[tuple[Node, Node]] = [
 def test_a_leaf_that_admits_another_covers_it(dearer: Node, cheaper: Node) -> None:
     """In both engines: a repeated choice between the two is one case, the other way about it is not."""
     plan = parse_plan({"kind": "repeat", "count": 100, "of": {"kind": "parallel", "parts": [cheaper, dearer]}})
-    assert len(scenarios(plan, "zero-out").upper) == 1
-    assert len(cases(plan, "zero-out").upper) == 1
+    assert len(cases_of(plan, "zero-out").upper) == 1
+    assert len(read(plan, "zero-out").upper) == 1
     name, value = next((k, v) for k, v in dearer.items() if k in ("rho", "epsilon"))
     less = {**dearer, name: value * 0.999}
     plan = parse_plan({"kind": "repeat", "count": 3, "of": {"kind": "parallel", "parts": [cheaper, less]}})
-    assert len(scenarios(plan, "zero-out").upper) == 4
-    assert len(cases(plan, "zero-out").upper) == 4
+    assert len(cases_of(plan, "zero-out").upper) == 4
+    assert len(read(plan, "zero-out").upper) == 4
 
 
 def test_a_case_that_fails_too_often_settles_the_plan() -> None:
@@ -141,5 +141,5 @@ def test_hundreds_of_unlike_cases_are_hardly_compared(monkeypatch: pytest.Monkey
         {"kind": "pure", "epsilon": 0.2},
     ]
     node = {"kind": "repeat", "count": 14, "of": {"kind": "parallel", "parts": parts}}
-    assert len(scenarios(parse_plan(node), "zero-out").upper) == 120
+    assert len(cases_of(parse_plan(node), "zero-out").upper) == 120
     assert len(asked) <= 120

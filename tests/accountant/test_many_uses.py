@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.blocks import BlocksProfile
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Pure, Repeat
@@ -34,7 +34,7 @@ def test_it_reaches_more_than_one_choice(eta: float, uses: int) -> None:
     """At δ = 1e-6 and at the best share of a grid."""
     answer = recompute(Repeat(uses, Exponential(eta)), relation="zero-out", delta=1e-6).epsilon_upper
     best = max(one_choice(eta, uses, share, answer) for share in np.linspace(0.4, 0.9, 51))
-    issued = BlocksProfile(Scenario(exponentials=((eta, uses),)), "zero-out", Target(delta=1e-6, tolerance=1e-4))
+    issued = BlocksProfile(Case(exponentials=((eta, uses),)), "zero-out", Target(delta=1e-6, tolerance=1e-4))
     assert best < issued.least(Target(epsilon=answer)) <= 1e-6
 
 

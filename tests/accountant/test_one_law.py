@@ -128,7 +128,7 @@ def test_laws_enclose_the_recursion(plan: Plan, width: float, monkeypatch: pytes
     monkeypatch.setattr(exponential_samples, "MOST_USES", 100)
     monkeypatch.setattr(exponential_samples, "BLOCK", 100)
     monkeypatch.setattr(verified, "BLOCK", 100)
-    monkeypatch.setattr("affidavit.accountant.verifier.branch_profiles.MANY_STEPS", 100)
+    monkeypatch.setattr("affidavit.accountant.verifier.case_profiles.MANY_STEPS", 100)
     again = recompute(plan, relation="zero-out", delta=1e-6)
     assert "blocks" in again.method
     assert checked.epsilon_lower <= again.epsilon_upper <= (1.0 + width) * checked.epsilon_upper

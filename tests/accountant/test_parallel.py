@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import scenarios
+from affidavit.accountant.cases.case import cases_of
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Repeat, parse_plan
 from affidavit.accountant.verifier import recompute
 
@@ -86,12 +86,12 @@ def test_unlike_parts_are_all_tried() -> None:
 
 def test_many_equal_parts_collapse_to_one_scenario() -> None:
     plan = Parallel(tuple(Repeat(40, Exponential(0.2)) for _ in range(500)))
-    assert len(scenarios(plan, "zero-out").upper) == 1
-    assert scenarios(parse_plan(plan), "substitution").upper[-1].exponentials == ((0.2, 80),)
+    assert len(cases_of(plan, "zero-out").upper) == 1
+    assert cases_of(parse_plan(plan), "substitution").upper[-1].exponentials == ((0.2, 80),)
 
 
 def test_a_dominated_part_is_dropped_only_if_it_is_dominated() -> None:
     costly, cheap = Repeat(3, Gaussian(1.0)), Repeat(2, Gaussian(1.5))
-    assert len(scenarios(Parallel((costly, cheap)), "zero-out").upper) == 1
+    assert len(cases_of(Parallel((costly, cheap)), "zero-out").upper) == 1
     crossed = Repeat(2, Gaussian(0.9))
-    assert len(scenarios(Parallel((costly, crossed)), "zero-out").upper) == 2
+    assert len(cases_of(Parallel((costly, crossed)), "zero-out").upper) == 2

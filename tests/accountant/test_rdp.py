@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.rdp import RenyiMethod, RenyiProfile, rdp
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.pld.engine import epsilon_bracket
@@ -188,7 +188,7 @@ def test_never_below_the_pld_without_replacement(relation: Any) -> None:
 )
 def test_says_where_it_does_not_apply(plan: dict[str, Any], relation: Any, reason: str) -> None:
     parsed = parse_plan(plan)
-    assert reason in RenyiMethod().why_not(Scenario(((parsed, 1),)), relation)
+    assert reason in RenyiMethod().why_not(Case(((parsed, 1),)), relation)
     with pytest.raises(ValueError, match=reason):
         rdp(parsed, relation)
 

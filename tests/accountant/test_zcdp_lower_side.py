@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.zcdp import stand_in
 from affidavit.accountant.plan import Gaussian, Poisson, ZeroConcentrated
 from affidavit.accountant.verifier import recompute
@@ -142,7 +142,7 @@ def test_at_delta_zero_only_nothing_is_finite(rho: float, epsilon: float) -> Non
 @given(st.floats(min_value=5e-324, max_value=1.7e308))
 def test_the_gaussian_that_stands_in_is_no_worse_than_rho(rho: float) -> None:
     """1/(2σ²) <= ρ in exact arithmetic, and no more than a rounding away."""
-    found = stand_in(Scenario(fixed=((ZeroConcentrated(rho), 3), (Poisson(0.5, ZeroConcentrated(rho)), 2))))
+    found = stand_in(Case(fixed=((ZeroConcentrated(rho), 3), (Poisson(0.5, ZeroConcentrated(rho)), 2))))
     assert found is not None
     ((leaf, uses), sampled) = found.fixed
     assert isinstance(leaf, Gaussian)
@@ -150,7 +150,7 @@ def test_the_gaussian_that_stands_in_is_no_worse_than_rho(rho: float) -> None:
     assert sampled == (Poisson(0.5, leaf), 2)
     share = 1 / (2 * Fraction(leaf.noise_multiplier) ** 2) / Fraction(rho)
     assert 1 - Fraction(1, 10**14) <= share <= 1
-    assert stand_in(Scenario(fixed=((leaf, 1),))) is None
+    assert stand_in(Case(fixed=((leaf, 1),))) is None
 
 
 @settings(max_examples=12)

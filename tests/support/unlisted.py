@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from affidavit.accountant.cases import changes
-from affidavit.accountant.verifier import branches, listing
+from affidavit.accountant.verifier import cases, listing
 
 __all__ = ["listed_at_most"]
 
@@ -18,10 +18,10 @@ def listed_at_most(most: int) -> Iterator[None]:
     """Plans of more cases are bounded together, above."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "MAX_CASES", most)
-        patch.setattr(branches, "MAX_BRANCHES", most)
-        patch.setattr(listing, "MAX_BRANCHES", most)
+        patch.setattr(cases, "MAX_CASES", most)
+        patch.setattr(listing, "MAX_CASES", most)
         patch.setattr(listing, "_MAX_PRODUCT", most)
         patch.setattr(listing, "_FEW_ORDERS", most)
-        changes.cases.cache_clear()
+        changes.choices.cache_clear()
         yield
-    changes.cases.cache_clear()
+    changes.choices.cache_clear()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.plan import Pure, ZeroConcentrated
@@ -182,9 +182,9 @@ def test_adaptive_choices_of_concentrated_mechanisms_cost_no_more(seed: int, res
             for second in range(3):
                 p = one[0][first] * response[0][r] * after[0][second]
                 outcomes.append((p, one[1][first] * response[1][r] * after[1][second]))
-    scenario = Scenario(fixed=((ZeroConcentrated(rho), 2), (Pure(cost), 1)))
+    case = Case(fixed=((ZeroConcentrated(rho), 2), (Pure(cost), 1)))
     for epsilon in (0.0, 0.3 * cost, cost, cost + 2.0 * rho):
-        profile = PldMethod().profile(scenario, "substitution", Target(epsilon=epsilon))
+        profile = PldMethod().profile(case, "substitution", Target(epsilon=epsilon))
         exact = math.fsum(max(0.0, p - math.exp(epsilon) * q) for p, q in outcomes)
         assert exact <= profile.delta(epsilon).upper
 

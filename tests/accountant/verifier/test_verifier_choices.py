@@ -25,10 +25,10 @@ from affidavit.accountant.plan import (
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.balls import ball, precision
-from affidavit.accountant.verifier.branches import Branch, Fixed, enough
+from affidavit.accountant.verifier.cases import Case, Fixed, enough
 from affidavit.accountant.verifier.choices import any_of
 from affidavit.accountant.verifier.product import two_point_product
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.reading import read
 
 RANGES = [1e-4, 0.0386, 0.352, 1.0, 4.0, 12.0, 40.0]
 
@@ -80,9 +80,9 @@ def test_laplace_noise_of_its_width_dominates_a_range(eta: float) -> None:
         assert laplace(less, less) < hockey_stick(width, less)
 
 
-def one(leaf: Leaf) -> Branch:
-    (branch,) = cases(leaf, "zero-out").upper
-    return branch
+def one(leaf: Leaf) -> Case:
+    (case,) = read(leaf, "zero-out").upper
+    return case
 
 
 COVERS: list[tuple[Leaf, Leaf]] = [
@@ -107,9 +107,9 @@ def test_what_covers_an_exponential_mechanism() -> None:
         assert not one(smaller).covers(one(larger))
     for larger, smaller in DOES_NOT:
         assert not one(larger).covers(one(smaller))
-    two = Branch.joined([one(Exponential(0.2)), one(Laplace(4.0)), one(Exponential(0.1))])
+    two = Case.joined([one(Exponential(0.2)), one(Laplace(4.0)), one(Exponential(0.1))])
     assert not one(Gaussian(4.0)).covers(two)
-    assert Branch.joined([one(Gaussian(3.0)), one(Laplace(3.5))]).covers(two)
+    assert Case.joined([one(Gaussian(3.0)), one(Laplace(3.5))]).covers(two)
 
 
 WEAK: list[tuple[Relation, int, tuple[Leaf, ...], Leaf, float]] = [
@@ -178,8 +178,8 @@ def test_few_uses_are_pairs() -> None:
 def test_ranges_alone_stay_steps() -> None:
     """Of options that differ by an exponential mechanism only, it is a step of the composition."""
     fixed = Fixed(mu_squared=Fraction(1, 100))
-    options = [Branch(first=fixed, steps=((Fraction(eta), 2),)) for eta in (0.5, 0.25)]
-    assert any_of(options, 3) == Branch(first=fixed.times(3), steps=((Fraction(0.5), 6),))
+    options = [Case(first=fixed, steps=((Fraction(eta), 2),)) for eta in (0.5, 0.25)]
+    assert any_of(options, 3) == Case(first=fixed.times(3), steps=((Fraction(0.5), 6),))
 
 
 def test_the_rare_loss_of_a_large_pure_mechanism() -> None:

@@ -15,7 +15,7 @@ from affidavit.accountant.verifier import blocks, recompute
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
 from affidavit.accountant.verifier.exponential_use import ways_of
 from affidavit.accountant.verifier.memoryless import Kind, estimate
-from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.profile import Target
 
 RECURSION = "exact adaptive composition of exponential mechanisms on samples"
 
@@ -108,7 +108,7 @@ def test_one_use_on_a_sample_is_in_closed_form() -> None:
 def test_uses_in_stages_are_above_the_recursion_and_near_it() -> None:
     """Uses of range 4, whose larger loss comes once in fifty: a block of a hundred, then two stages."""
     eta, rate, uses, length, small = Fraction(4), Fraction(1, 100), 700, 100, 1e-12
-    near = estimate([Kind(eta, rate, uses)], Goal(delta=1e-6), removed=True)
+    near = estimate([Kind(eta, rate, uses)], Target(delta=1e-6), removed=True)
     (deviation,) = near.deviations
     step = Fraction(deviation * 0.15)
     exact = AdaptiveCurve(float(2 * step), *recursion(eta, rate, 2 * step, small, 8.0).after(uses)[0])

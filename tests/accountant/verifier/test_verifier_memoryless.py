@@ -14,7 +14,7 @@ from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, P
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.memoryless import Kind, estimate, memoryless_profile
-from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.profile import Target
 
 
 def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:
@@ -33,7 +33,7 @@ def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
 def test_the_choice_is_about_the_best(eta: float, count: int, delta: float) -> None:
     kind = Kind(Fraction(eta), Fraction(1), count)
-    profile = memoryless_profile(kind, estimate([kind], Goal(delta=delta)).choices[0], budget=delta * 1e-6)
+    profile = memoryless_profile(kind, estimate([kind], Target(delta=delta)).choices[0], budget=delta * 1e-6)
     lower, upper = epsilon_bracket(profile, delta)
     expected = epsilon_by_scipy(eta, count, delta)
     assert lower <= upper <= lower * (1 + 1e-4)

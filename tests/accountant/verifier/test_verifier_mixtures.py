@@ -11,7 +11,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.mixture import LossMasses
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.reading import read
 
 
 def gaussian(sigma: float) -> dict:
@@ -140,9 +140,9 @@ def test_a_moving_record_pays_in_two_parts() -> None:
 
 
 def test_thousands_of_equal_parts_cost_nothing() -> None:
-    branches = cases(parse_plan(parallel(*[repeat(40, exponential(0.2))] * 2000)), "substitution").upper
-    assert len(branches) == 1
-    assert branches[0].steps == ((branches[0].steps[0][0], 80),)
+    cases = read(parse_plan(parallel(*[repeat(40, exponential(0.2))] * 2000)), "substitution").upper
+    assert len(cases) == 1
+    assert cases[0].steps == ((cases[0].steps[0][0], 80),)
 
 
 def test_parts_side_by_side_have_no_order() -> None:
@@ -163,12 +163,12 @@ def test_parallel_nodes_in_sequence_combine_in_every_way() -> None:
     assert found.epsilon_upper >= both.epsilon_upper
     mixed = recompute(compose(gaussian(1.0), approximate(0.3, 1e-7)), relation="add-remove", delta=1e-5)
     assert found.epsilon_upper >= mixed.epsilon_lower
-    assert len(cases(parse_plan(compose(node, node)), "add-remove").upper) == 3
+    assert len(read(parse_plan(compose(node, node)), "add-remove").upper) == 3
 
 
 def test_dominated_parts_are_dropped_wherever_they_are_nested() -> None:
     node = parallel(gaussian(2.0), gaussian(1.0), gaussian(3.0))
-    assert len(cases(parse_plan(repeat(10**6, compose(node, pure(0.1)))), "zero-out").upper) == 1
+    assert len(read(parse_plan(repeat(10**6, compose(node, pure(0.1)))), "zero-out").upper) == 1
 
 
 def test_ways_that_are_too_many_to_list_are_bounded_together() -> None:

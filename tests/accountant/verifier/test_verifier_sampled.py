@@ -24,7 +24,7 @@ from affidavit.accountant.verifier.pairs import (
     Reversed,
 )
 from affidavit.accountant.verifier.product import two_point_product
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.reading import read
 
 
 def gaussian(sigma: float) -> dict:
@@ -335,8 +335,8 @@ def test_a_moving_record_removes_here_and_adds_there() -> None:
     assert forth == pytest.approx(back, rel=1e-3)
     together = recompute({"kind": "compose", "parts": [a, b]}, relation="add-remove", delta=1e-5)
     assert forth <= together.epsilon_upper * (1 + 1e-3)
-    branches = cases(parse_plan({"kind": "parallel", "parts": [tiny, tiny], "moves": [a, b]}), "substitution").upper
-    crossed = next(branch for branch in branches if branch.first.uses)
+    cases = read(parse_plan({"kind": "parallel", "parts": [tiny, tiny], "moves": [a, b]}), "substitution").upper
+    crossed = next(case for case in cases if case.first.uses)
     assert sorted(use.mirrored for use, _ in crossed.first.uses) == [False, True]
 
 

@@ -11,7 +11,7 @@ from affidavit.accountant.plan import Approximate, Compose, Gaussian, Plan, Pois
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.ceiling import most_taken
-from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.reading import read
 
 LOUD = Gaussian(0.2)
 """Its losses are about 12."""
@@ -42,8 +42,8 @@ def test_a_delta_that_forgives_every_sample_costs_nothing(plan: Plan, relation: 
 )
 def test_a_sample_of_a_sample_takes_less(plan: Plan, taken: float) -> None:
     """The probability is summed over every draw of both samples."""
-    (branch,) = cases(plan, "add-remove").upper
-    assert most_taken(branch) == pytest.approx(taken, rel=1e-14)
+    (case,) = read(plan, "add-remove").upper
+    assert most_taken(case) == pytest.approx(taken, rel=1e-14)
     assert recompute(plan, relation="add-remove", delta=taken + 1e-9).epsilon_upper == 0.0
 
 

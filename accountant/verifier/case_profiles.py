@@ -1,4 +1,4 @@
-"""Which method a branch gets."""
+"""Which method a case gets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from affidavit.accountant.verifier.adaptive import (
 )
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use, by_range, rho_of
+from affidavit.accountant.verifier.cases import Case, Fixed, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import stated
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
@@ -49,9 +49,9 @@ from affidavit.accountant.verifier.profile import (
     TAIL,
     Best,
     Blatant,
-    Goal,
     OneSide,
     Profile,
+    Target,
     worst,
 )
 from affidavit.accountant.verifier.sampled import fronts
@@ -144,17 +144,17 @@ def _front_spacing(front: Front, about: float) -> float:
     return front.spacing(FRONT_WIDTH / 8, resolve=False, about=about) if far else step
 
 
-def _about(branch: Branch, goal: Goal) -> float:
+def _about(case: Case, target: Target) -> float:
     """What ε is likely to be at least, as a power of two; 0: not known. It sizes lattices, never a bound.
 
     What is known to be enough, or what exponential mechanisms cost with Gaussians: others beside them cost little, or
     more than that.
     """
-    if goal.delta is None:
+    if target.delta is None:
         return 0.0
-    kinds = [Kind(spread, Fraction(1), count) for spread, count in by_range(branch.steps).items()]
-    near = estimate(kinds, goal, beside=_rho(branch.fixed, ())).epsilon if kinds else 0.0
-    known = max(near, goal.enough)
+    kinds = [Kind(spread, Fraction(1), count) for spread, count in by_range(case.steps).items()]
+    near = estimate(kinds, target, beside=_rho(case.fixed, ())).epsilon if kinds else 0.0
+    known = max(near, target.enough)
     return math.ldexp(1.0, math.frexp(known)[1] - 1) if 0.0 < known < math.inf else 0.0
 
 
@@ -163,12 +163,12 @@ def _times_gaussian(product: ProductProfile, tail: float, keep: Kept) -> LossMas
     return points if product.mu is None else gaussian_masses(product.mu, budget=tail).times(points)
 
 
-def _lattice(branch: Branch, tail: float) -> Fraction | None:
+def _lattice(case: Case, tail: float) -> Fraction | None:
     """The finest affordable spacing, or None. The less of the cost the steps are, the fewer cells are enough."""
-    steps, after = branch.steps, branch.between.plus(branch.last)
+    steps, after = case.steps, case.between.plus(case.last)
     top = zcdp_top(_rho(Fixed(), steps), tail)
     end = 0.0 if after.empty or _on_lattice(after) else zcdp_top(_rho(after, steps), tail)
-    whole = _rho(branch.fixed, steps)
+    whole = _rho(case.fixed, steps)
     most = LOUD_ENOUGH if zcdp_top(whole, 0.5) > 2.0 * LOUD else ENOUGH
     enough = most * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else most
     for cells in CELLS:
@@ -202,53 +202,53 @@ def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[Adap
     return adaptive_curve(steps, step, negligible=small, start=start), start is not None or last.empty
 
 
-def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
+def _adaptive(case: Case, target: Target) -> Profile | None:
     """Exponential steps between fixed pairs; None when no lattice is affordable.
 
     Above, what runs between the steps is moved before them; below, after them, as far as its pairs are symmetric.
     """
-    steps, after = branch.steps, branch.between.plus(branch.last)
-    tail = goal.tail(_rho(branch.fixed, steps))
-    step = _lattice(branch, tail)
+    steps, after = case.steps, case.between.plus(case.last)
+    tail = target.tail(_rho(case.fixed, steps))
+    step = _lattice(case, tail)
     if step is None:
         return None
-    curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
-    front = branch.first.plus(branch.between) if ended and not branch.interleaved else branch.fixed
-    moved = not ended or not branch.between.empty or (branch.interleaved and not branch.last.empty)
-    about = _about(branch, goal)
-    masses = _masses(front, tail, "upper" if moved and goal.keep == "both" else goal.keep, about)
+    curve, ended = _ended(steps, step, Fixed() if case.interleaved else case.last, tail)
+    front = case.first.plus(case.between) if ended and not case.interleaved else case.fixed
+    moved = not ended or not case.between.empty or (case.interleaved and not case.last.empty)
+    about = _about(case, target)
+    masses = _masses(front, tail, "upper" if moved and target.keep == "both" else target.keep, about)
     below, others = curve, masses
-    if moved and goal.keep != "upper":
+    if moved and target.keep != "upper":
         below, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
-        others = _masses(branch.first, tail, "lower", about)
-    method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
+        others = _masses(case.first, tail, "lower", about)
+    method = f"exact adaptive composition of exponential mechanisms{'' if case.fixed.empty else ' with fixed pairs'}"
     pairs = zip(masses, cycle(others), strict=False)
     found = worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
-    if goal.keep != "both":
-        found = OneSide(found, goal.keep)
-    if goal.keep == "upper" or not _on_lattice(after):
+    if target.keep != "both":
+        found = OneSide(found, target.keep)
+    if target.keep == "upper" or not _on_lattice(after):
         return found
     # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
-    return Best((found, _without_memory(branch, goal, tail)))
+    return Best((found, _without_memory(case, target, tail)))
 
 
-def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
+def zcdp_profile(case: Case, target: Target) -> Profile:
     """Upper side from moments of the zCDP leaves and steps; fixed pairs in front."""
-    rho, steps = branch.fixed.rho, tuple(sorted(by_range(branch.steps).items()))
-    rest = replace(branch.fixed, rho=Fraction(0))
-    tail = goal.tail(_rho(branch.fixed, steps))
+    rho, steps = case.fixed.rho, tuple(sorted(by_range(case.steps).items()))
+    rest = replace(case.fixed, rho=Fraction(0))
+    tail = target.tail(_rho(case.fixed, steps))
     most = float(sum(spread * count for spread, count in steps))
     top = min(zcdp_top(float(rho + rho_of(steps)), tail), zcdp_top(float(rho), tail) + most)
-    curve = zcdp_curve(rho, max(top, float(goal.epsilon or 0.0)), steps)
-    found = _masses(rest, tail, "upper", _about(branch, goal))
+    curve = zcdp_curve(rho, max(top, float(target.epsilon or 0.0)), steps)
+    found = _masses(rest, tail, "upper", _about(case, target))
     method = "moments of zCDP and exponential mechanisms" if steps else "zCDP conversion"
     return OneSide(worst([MixtureProfile(curve, masses, curve, None, method) for masses in found]), "upper")
 
 
-def _pure_steps(branch: Branch, share: int) -> Branch:
+def _pure_steps(case: Case, share: int) -> Case:
     """The steps replaced by pure mechanisms of ε = range/share."""
     uses: Counter[Use] = Counter()
-    for spread, count in branch.steps:
+    for spread, count in case.steps:
         # Rounded to the safe side of each use: outwards for share 1 (upper), inwards for 2 (lower).
         epsilon = float(spread / share)
         if share == 1 and Fraction(epsilon) < spread:
@@ -256,44 +256,44 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
         if share == 2 and Fraction(epsilon) * 2 > spread:
             epsilon = math.nextafter(epsilon, 0.0)
         uses[Pure(epsilon)] += count
-    return Branch(first=branch.fixed.plus(Fixed(uses=tuple(sorted(uses.items(), key=repr)))))
+    return Case(first=case.fixed.plus(Fixed(uses=tuple(sorted(uses.items(), key=repr)))))
 
 
-def _in_blocks(branch: Branch, goal: Goal) -> Profile:
+def _in_blocks(case: Case, target: Target) -> Profile:
     """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
-    tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
-    sides: list[Profile] = [] if goal.keep == "upper" else [_without_memory(branch, goal, tail)]
-    if goal.keep != "lower":
-        sides.append(zcdp_profile(branch, goal))
-    blocks = max(spread for spread, _ in branch.steps) <= LARGEST_IN_BLOCKS
-    if goal.keep != "lower" and not blocks and by_range(branch.steps).total() < MANY_STEPS:
-        sides.append(OneSide(profile_of(_pure_steps(branch, 1), replace(goal, keep="upper")), "upper"))
-    if goal.keep != "lower" and blocks:
+    tail = target.tail(rho := _rho(case.fixed, case.steps))
+    sides: list[Profile] = [] if target.keep == "upper" else [_without_memory(case, target, tail)]
+    if target.keep != "lower":
+        sides.append(zcdp_profile(case, target))
+    blocks = max(spread for spread, _ in case.steps) <= LARGEST_IN_BLOCKS
+    if target.keep != "lower" and not blocks and by_range(case.steps).total() < MANY_STEPS:
+        sides.append(OneSide(profile_of(_pure_steps(case, 1), replace(target, keep="upper")), "upper"))
+    if target.keep != "lower" and blocks:
         tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
-        curve = exponential_blocks(branch.steps, tail, tilt)
+        curve = exponential_blocks(case.steps, tail, tilt)
         method = "blocks of exponential mechanisms, each by its largest curve"
-        masses = _masses(branch.fixed, tail, "upper", _about(branch, goal))
+        masses = _masses(case.fixed, tail, "upper", _about(case, target))
         sides.append(OneSide(worst([MixtureProfile(curve, one, curve, None, method) for one in masses]), "upper"))
     return Best(tuple(sides))
 
 
-def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
+def _without_memory(case: Case, target: Target, tail: float) -> Profile:
     """A lower side: one choice for all steps of a range, each a pair that may run anywhere between the others.
 
     Ranges that are a negligible part of the cost reveal nothing, nor do a few of very many steps: that is a strategy
     too. A range's losses are one range apart, so a choice is sharper or less by where they lie; ``SHIFTS`` are tried.
     """
-    fixed, uses = branch.fixed, by_range(branch.steps)
+    fixed, uses = case.fixed, by_range(case.steps)
     cost = sum(count * spread * spread for spread, count in uses.items())
     kinds = [
         Kind(spread, Fraction(1), count)
         for spread, count in uses.items()
         if count * spread * spread > NEGLIGIBLE_COST * cost / len(uses)
     ]
-    near = estimate(kinds, goal, beside=_rho(fixed, ()))
+    near = estimate(kinds, target, beside=_rho(fixed, ()))
     smooth = fixed.mu_squared > 0 or _on_lattice(fixed) or max(uses) < FINE * near.epsilon
     found: list[Profile] = []
-    before = _masses(fixed, tail, "lower", _about(branch, goal))
+    before = _masses(fixed, tail, "lower", _about(case, target))
     for shift in SHIFTS[:1] if smooth else SHIFTS:
         losses = []
         for kind, t in zip(kinds, near.choices, strict=True):
@@ -302,7 +302,7 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
             try:
                 one = memoryless_profile(kind._replace(uses=kind.uses // parts), choice, budget=tail)
             except NotSupported:  # too many losses
-                return OneSide(profile_of(_pure_steps(branch, 2), replace(goal, keep="lower")), "lower")
+                return OneSide(profile_of(_pure_steps(case, 2), replace(target, keep="lower")), "lower")
             losses.append(_power(two_point_masses(one.atoms, keep="lower").gathered(GATHERED), parts))
         for front in before:
             masses = reduce(_plus, losses if front is None else [front.gathered(GATHERED), *losses])
@@ -326,56 +326,56 @@ def _weak(steps: Steps, fixed: Fixed) -> bool:
     return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
 
 
-def profile_of(branch: Branch, goal: Goal) -> Profile:
-    """The certified profile of a branch.
+def profile_of(case: Case, target: Target) -> Profile:
+    """The certified profile of a case.
 
     Raises ``NotSupported`` when no certified method covers it.
     """
-    if branch.blatant:
+    if case.blatant:
         return Blatant()
-    fixed = branch.fixed
-    if goal.delta is not None and (failed := failure(fixed)) > 0.0:
-        if failed > goal.delta or (failed == goal.delta and is_unbounded(fixed)):
-            return Blatant(f"mass above {goal.delta!r} on the largest losses")
-        goal = replace(goal, expected=max(goal.delta - failed, 1e-9 * goal.delta))
-    if fixed.rho or (fixed.concentrated and not branch.steps):
+    fixed = case.fixed
+    if target.delta is not None and (failed := failure(fixed)) > 0.0:
+        if failed > target.delta or (failed == target.delta and is_unbounded(fixed)):
+            return Blatant(f"mass above {target.delta!r} on the largest losses")
+        target = replace(target, expected=max(target.delta - failed, 1e-9 * target.delta))
+    if fixed.rho or (fixed.concentrated and not case.steps):
         above = (
-            zcdp_profile(branch, goal)
+            zcdp_profile(case, target)
             if fixed.rho
-            else OneSide(sampled_profile(fixed, replace(goal, keep="upper")), "upper")
+            else OneSide(sampled_profile(fixed, replace(target, keep="upper")), "upper")
         )
-        if goal.keep == "upper" or goal.met(above):
+        if target.keep == "upper" or target.met(above):
             return above
-        gaussian = branch.as_gaussian
-        return Best((above, OneSide(profile_of(gaussian, replace(goal, keep="lower")), "lower")))
-    if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
+        gaussian = case.as_gaussian
+        return Best((above, OneSide(profile_of(gaussian, replace(target, keep="lower")), "lower")))
+    if len(case.steps) == 1 and case.steps[0][1] == 1 and fixed.empty:
         with precision(BITS):  # each point of the envelope is reached (Dong, Durfee, Rogers 2020, Lemma 3.3)
-            pair = ExponentialPair(ball(branch.steps[0][0]))
+            pair = ExponentialPair(ball(case.steps[0][0]))
         return SingleProfile(pair, pair, BITS, "closed form of one exponential mechanism")
-    if branch.steps:
-        if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
+    if case.steps:
+        if target.enough > 0.0 and target.met(quick := zcdp_profile(case, target)):
             return quick
-        spreads = [spread for spread, _ in branch.steps]
-        if _weak(branch.steps, fixed) or min(spreads) < LEAST_RANGE or max(spreads) > LARGEST_RANGE:
+        spreads = [spread for spread, _ in case.steps]
+        if _weak(case.steps, fixed) or min(spreads) < LEAST_RANGE or max(spreads) > LARGEST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             sides: tuple[tuple[Literal["upper", "lower"], int], ...] = ("upper", 1), ("lower", 2)
             return Best(
                 tuple(
-                    OneSide(profile_of(_pure_steps(branch, share), replace(goal, keep=side)), side)
+                    OneSide(profile_of(_pure_steps(case, share), replace(target, keep=side)), side)
                     for side, share in sides
-                    if goal.keep in {"both", side}
+                    if target.keep in {"both", side}
                 )
             )
-        ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        uses = by_range(branch.steps)
-        many = MANY_STEPS if branch.between.plus(branch.last).empty else MANY_BESIDE
+        ordered = not case.interleaved or len({spread for spread, _ in case.steps}) == 1
+        uses = by_range(case.steps)
+        many = MANY_STEPS if case.between.plus(case.last).empty else MANY_BESIDE
         squares = [spread * spread for spread in uses]
         uneven = SHORTEST_RUN * sum(squares) > sum(uses[spread] * spread * spread for spread in uses)
         if ordered and (uses.total() < many or uneven):
-            return _adaptive(branch, goal) or _in_blocks(branch, goal)
-        return _in_blocks(branch, goal)
-    if samples := gaussian_samples(fixed, goal) or exponential_samples(fixed, goal):
+            return _adaptive(case, target) or _in_blocks(case, target)
+        return _in_blocks(case, target)
+    if samples := gaussian_samples(fixed, target) or exponential_samples(fixed, target):
         return samples
     if _on_lattice(fixed):
-        return sampled_profile(fixed, goal)
-    return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
+        return sampled_profile(fixed, target)
+    return _product(fixed, target.tail(_rho(fixed, ())) * 1e-6)

@@ -1,8 +1,8 @@
 """What one record is exposed to, in time order.
 
-A *branch* is one choice of where the changed record sits (``reading``): a time-ordered sequence of exponential
+A *case* is one choice of where the changed record sits (``reading``): a time-ordered sequence of exponential
 mechanisms, and before, between and after them multisets of mechanisms with a dominating pair (``Fixed``). A plan
-costs at most the largest cost of its branches; branches that another one dominates are dropped.
+costs at most the largest cost of its cases; cases that another one dominates are dropped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from affidavit.accountant import plan as nodes
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import ball, precision
 
-__all__ = ["Branch", "Either", "Fixed", "Sampled", "Steps", "Use", "by_range", "rho_of", "undominated"]
+__all__ = ["Case", "Either", "Fixed", "Sampled", "Steps", "Use", "by_range", "rho_of", "undominated"]
 
-MAX_BRANCHES = 256
-"""Branches of a plan that are listed."""
+MAX_CASES = 256
+"""Cases of a plan that are listed."""
 MAX_RUNS = 20_000
 HALVINGS = 60
 """Of the μ that is enough, from 64 on: mechanisms that lose next to nothing take a larger one than they need."""
@@ -30,7 +30,7 @@ HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One use of a branch on a fresh random sample of the records.
+    """One use of a case on a fresh random sample of the records.
 
     ``rate`` is the Poisson rate or sample/population; ``mirrored`` marks the use in which the
     record is added where the plan's pair removes it (a record that changes part: docs/theory/parallel-and-order.md).
@@ -41,9 +41,9 @@ class Sampled:
     scheme: str
     rate: Fraction
     relation: Relation
-    of: Branch
+    of: Case
     mirrored: bool = False
-    absent: Branch | None = None
+    absent: Case | None = None
     in_proportion: bool = False
 
     @property
@@ -138,7 +138,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Case:
     """What one record is exposed to, in time order.
 
     ``steps`` are the exponential mechanisms, run-length coded as (range, count). ``first`` holds what
@@ -167,7 +167,7 @@ class Branch:
         return Fixed.joined((self.first, self.between, self.last, steps))
 
     @property
-    def as_gaussian(self) -> Branch:
+    def as_gaussian(self) -> Case:
         """See ``Fixed``."""
         first, between, last = (fixed.as_gaussian for fixed in (self.first, self.between, self.last))
         return replace(self, first=first, between=between, last=last)
@@ -179,7 +179,7 @@ class Branch:
         return None if self.steps or self.blatant or first.rho or first.uses else first.mu_squared
 
     @staticmethod
-    def joined(parts: Iterable[Branch]) -> Branch:
+    def joined(parts: Iterable[Case]) -> Case:
         """All of them, one after another."""
         first: list[Fixed] = []
         between: list[Fixed] = []
@@ -201,22 +201,20 @@ class Branch:
             for spread, count in part.steps:
                 known = steps.pop()[1] if steps and steps[-1][0] == spread else 0
                 steps.append((spread, known + count))
-        return Branch(
-            Fixed.joined(first), tuple(steps), Fixed.joined(between), Fixed.joined(last), blatant, interleaved
-        )
+        return Case(Fixed.joined(first), tuple(steps), Fixed.joined(between), Fixed.joined(last), blatant, interleaved)
 
     @staticmethod
-    def in_any_order(parts: Sequence[Branch]) -> Branch:
+    def in_any_order(parts: Sequence[Case]) -> Case:
         """All of them, in whatever order the history suggests: an upper side, with the dominating pairs in front."""
-        whole = Branch.joined(parts)
+        whole = Case.joined(parts)
         uses = by_range(whole.steps)
         interleaved = whole.interleaved or len(uses) > 1
-        return Branch(whole.fixed, tuple(sorted(uses.items())), blatant=whole.blatant, interleaved=interleaved)
+        return Case(whole.fixed, tuple(sorted(uses.items())), blatant=whole.blatant, interleaved=interleaved)
 
-    def times(self, count: int) -> Branch:
-        """``count`` runs of the branch one after another."""
+    def times(self, count: int) -> Case:
+        """``count`` runs of the case one after another."""
         if count == 0:
-            return Branch()
+            return Case()
         if not self.steps:
             return replace(self, first=self.first.times(count))
         if len(self.steps) == 1:
@@ -227,8 +225,8 @@ class Branch:
         turns = self.first.plus(self.last).times(count - 1)
         return replace(self, steps=steps, between=self.between.times(count).plus(turns))
 
-    def covers(self, other: Branch) -> bool:
-        """Whether this branch provably costs at least what the other does (a sufficient test).
+    def covers(self, other: Case) -> bool:
+        """Whether this case provably costs at least what the other does (a sufficient test).
 
         Dominance is judged part by part, in the same place of the time order; or by pairs alone, wherever they are.
         """
@@ -341,13 +339,13 @@ def enough(use: Use) -> Fraction | None:
         return Fraction(high) ** 2 if high < 64.0 else None
 
 
-def undominated(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Those that no other one covers; where they are more than ``MAX_BRANCHES``, the others as they are."""
-    kept: list[Branch] = []
-    for branch in dict.fromkeys(branches):
-        if len(kept) <= MAX_BRANCHES:
-            if any(other.covers(branch) for other in kept):
+def undominated(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """Those that no other one covers; where they are more than ``MAX_CASES``, the others as they are."""
+    kept: list[Case] = []
+    for case in dict.fromkeys(cases):
+        if len(kept) <= MAX_CASES:
+            if any(other.covers(case) for other in kept):
                 continue
-            kept = [other for other in kept if not branch.covers(other)]
-        kept.append(branch)
+            kept = [other for other in kept if not case.covers(other)]
+        kept.append(case)
     return tuple(kept)
