@@ -42,7 +42,8 @@ NEAR, NEARLY, TRIES, LEAST_ORDER = 1e-3, 5e-3, 6, 0.1
 else; the least order × range."""
 
 Parts = list[tuple["OneStep", int]]
-Sides = tuple[float, float]
+Ask = Callable[..., tuple[float, float]]
+"""What the engine is asked of parts; both sides are its answer."""
 
 
 def step_of(node: Plan, relation: Relation, *, deep: float, explicit: bool = True, tilt: float = 0.0) -> OneStep:
@@ -90,7 +91,7 @@ class PldProfile:
 
         return self._bracket(partial(epsilon_bracket, delta=delta), lambda upper: (upper, delta))
 
-    def _bracket(self, ask: Callable[..., Sides], point: Callable[[float], tuple[float, float]]) -> Bracket:
+    def _bracket(self, ask: Ask, point: Callable[[float], tuple[float, float]]) -> Bracket:
         """Both sides; ``point`` is the (ε, δ) of an upper side. Room for the last digits of float64, which the engine
         charges only in the mass it moves."""
         lower, upper = ask(self._parts, tolerance=self._tolerance, enough=self._enough)
@@ -104,7 +105,7 @@ class PldProfile:
             for node, count in self._nodes
         ]
 
-    def _chosen(self, ask: Callable[[Parts], Sides], epsilon: float, delta: float, *, wanted: float) -> float:
+    def _chosen(self, ask: Ask, epsilon: float, delta: float, *, wanted: float) -> float:
         """A lower side: each exponential mechanism is the choice of one order of moments, near the best for (ε, δ).
 
         That is about −d ln δ/dε, on a sample as often less as the rate, where losses are small; of few uses, less.

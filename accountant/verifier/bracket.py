@@ -12,14 +12,11 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import Ball, down, up
 
-__all__ = ["Bracket", "Falling", "Profile", "Sides", "clipped", "epsilon_bracket"]
+__all__ = ["Bracket", "Falling", "Profile", "clipped", "epsilon_bracket"]
 
 RELATIVE, MOST_TURNS = 1e-13, 400
 LARGEST = 1.7e308
 """No ε is looked for beyond it."""
-
-Sides: TypeAlias = tuple[float, float]
-"""(lower, upper)."""
 
 
 class Bracket(NamedTuple):
@@ -32,7 +29,7 @@ class Bracket(NamedTuple):
 class Profile(Protocol):
     """(lower, upper) δ of one composition at any real ε."""
 
-    def delta(self, epsilon: float) -> Sides: ...
+    def delta(self, epsilon: float) -> Bracket: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ _Point: TypeAlias = tuple[float, float]
 """ε and δ there."""
 
 
-def _ends(side: Callable[[float], float], delta: float, start: float) -> Sides:
+def _ends(side: Callable[[float], float], delta: float, start: float) -> tuple[float, float]:
     """Two values of ε, next to each other: one above ``delta`` (or 0) and one not above (or inf)."""
     low, high, growth = (0.0, side(0.0)), max(start, 1e-12), 2.0
     if low[1] <= delta:
@@ -104,7 +101,7 @@ def _ends(side: Callable[[float], float], delta: float, start: float) -> Sides:
     return _narrowed(side, delta, low, (high, value))
 
 
-def _narrowed(side: Callable[[float], float], delta: float, low: _Point, high: _Point) -> Sides:
+def _narrowed(side: Callable[[float], float], delta: float, low: _Point, high: _Point) -> tuple[float, float]:
     """The same between two such values: where ln δ would be straight, now to this and now to that side, and halves."""
     for turn in range(MOST_TURNS):
         width = high[0] - low[0]

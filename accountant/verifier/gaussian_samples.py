@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from affidavit.accountant.verifier.added_samples import added_profile
-from affidavit.accountant.verifier.bracket import Falling, Profile, Sides, epsilon_bracket
+from affidavit.accountant.verifier.bracket import Bracket, Falling, Profile, epsilon_bracket
 from affidavit.accountant.verifier.cases import Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_cells import Kind
@@ -38,11 +38,11 @@ class GaussianSamples:
     lower: Sequence[Profile]
     method: str = "contour integral"
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         profiles = {id(profile): profile for profile in (*self.upper, *self.lower)}
         found = {key: profile.delta(epsilon) for key, profile in profiles.items()}
-        return max(found[id(profile)][0] for profile in self.lower), max(
-            found[id(profile)][1] for profile in self.upper
+        return Bracket(
+            max(found[id(profile)][0] for profile in self.lower), max(found[id(profile)][1] for profile in self.upper)
         )
 
 
@@ -54,13 +54,13 @@ class GaussianCurve:
     found: list[GaussianSamples]
     method: str = "contour integral"
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         lower, upper = self.found[-1].delta(epsilon)
         if upper - lower <= _WIDE * upper:
-            return lower, upper
+            return Bracket(lower, upper)
         own = gaussian_samples(self.fixed, Target(epsilon=epsilon))
         if not isinstance(own, GaussianSamples):
-            return lower, upper
+            return Bracket(lower, upper)
         self.found.append(own)
         return own.delta(epsilon)
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ComplexArray
-from affidavit.accountant.verifier.bracket import Sides
+from affidavit.accountant.verifier.bracket import Bracket
 from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
 
 __all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
@@ -89,11 +89,11 @@ class Integral:
     second: tuple[float, float]  # another tilt, and log of Chernoff's constant there
     log_mass: float
 
-    def delta(self, epsilon: float, size: float = 0.0) -> Sides:
+    def delta(self, epsilon: float, size: float = 0.0) -> Bracket:
         """(lower, upper) at c = ``epsilon``, which may be a sum of numbers up to ``size``; all errors are charged."""
         log_factor = self.log_scale - self.tilt * epsilon
         if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
-            return 0.0, 1.0
+            return Bracket(0.0, 1.0)
         size += abs(epsilon)
         phase = self.step * epsilon * np.arange(len(self.terms))
         real = (self.terms * np.exp(-1j * phase)).real
@@ -108,7 +108,7 @@ class Integral:
         log_images = constant - other * epsilon - gap
         images = math.exp(log_images) / -math.expm1(-gap) if log_images < 700.0 else math.inf
         images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
-        return max(0.0, value - error - images * (1.0 + 1e-9)), min(1.0, max(0.0, value + error))
+        return Bracket(max(0.0, value - error - images * (1.0 + 1e-9)), min(1.0, max(0.0, value + error)))
 
 
 def _log_measure(parts: Sequence[Part], tilts: Array) -> Array:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
-from affidavit.accountant.verifier.bracket import Sides
+from affidavit.accountant.verifier.bracket import Bracket
 from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, STEP
 from affidavit.accountant.verifier.gaussian_cells import tails
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below
@@ -277,5 +277,5 @@ class MixtureProfile:
         total = float(np.sum(self.lower_masses.lower_mass * values)) * (1 - SUM)
         return max(0.0, math.nextafter(total + self.lower_masses.infinite_lower, -math.inf))
 
-    def delta(self, epsilon: float) -> Sides:
-        return self._lower(epsilon), self._upper(epsilon)
+    def delta(self, epsilon: float) -> Bracket:
+        return Bracket(self._lower(epsilon), self._upper(epsilon))

@@ -43,7 +43,7 @@ from affidavit.accountant.verifier.balls import (
     up,
     up_array,
 )
-from affidavit.accountant.verifier.bracket import Sides, clipped
+from affidavit.accountant.verifier.bracket import Bracket, clipped
 
 __all__ = ["MAX_ATOMS", "Atoms", "ProductProfile", "Tails", "TwoValued", "gaussian_delta", "two_point_product"]
 
@@ -236,7 +236,7 @@ class ProductProfile:
     method: str
     bits: int
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         """(lower, upper) δ at ε."""
         atoms = self.atoms
         with precision(self.bits):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from affidavit.accountant.verifier import bracket
-from affidavit.accountant.verifier.bracket import Sides
+from affidavit.accountant.verifier.bracket import Bracket
 
 __all__ = [
     "LOUD",
@@ -57,7 +57,7 @@ class Target:
     keep: Literal["both", "lower", "upper"] = "both"
     enough: float = 0.0
 
-    def asked(self, profile: bracket.Profile) -> Sides:
+    def asked(self, profile: bracket.Profile) -> Bracket:
         """What is asked, by the profile."""
         if self.delta is not None:
             return bracket.epsilon_bracket(profile, self.delta)
@@ -91,8 +91,8 @@ class Blatant:
 
     method: str = "no noise"
 
-    def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
-        return 1.0, 1.0
+    def delta(self, epsilon: float) -> Bracket:  # noqa: ARG002
+        return Bracket(1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class AtMost:
     largest: float
     method: str = "largest loss"
 
-    def delta(self, epsilon: float) -> Sides:
-        return 0.0, 0.0 if epsilon >= self.largest else 1.0
+    def delta(self, epsilon: float) -> Bracket:
+        return Bracket(0.0, 0.0 if epsilon >= self.largest else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class Best:
     def method(self) -> str:
         return _words(self)
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
-        return max(lower), min(upper)
+        return Bracket(max(lower), min(upper))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ class Worst:
     def method(self) -> str:
         return _words(self)
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
-        return max(lower), max(upper)
+        return Bracket(max(lower), max(upper))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ class OneSide:
     def method(self) -> str:
         return _words(self)
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         lower, upper = self.profile.delta(epsilon)
-        return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
+        return Bracket(lower, 1.0) if self.keep == "lower" else Bracket(0.0, upper)
 
 
 def _words(profile: Profile) -> str:
@@ -172,22 +172,22 @@ def _named(profile: Profile) -> tuple[list[str], list[str]]:
     return [profile.method], [profile.method]
 
 
-def epsilon_of(profile: Profile, delta: float, *, start: float) -> Sides:
+def epsilon_of(profile: Profile, delta: float, *, start: float) -> Bracket:
     """(lower, upper) ε at ``delta``; alternatives are searched apart, so that none is asked where another is sharp."""
     match profile:
         case Best(profiles=profiles):
             lower, upper = zip(*(epsilon_of(one, delta, start=start) for one in profiles), strict=True)
-            return max(lower), min(upper)
+            return Bracket(max(lower), min(upper))
         case Worst(profiles=profiles):
             low = high = 0.0
             for one in profiles:  # those that cost at most what is known are not searched
                 if not 0.0 < low < math.inf or one.delta(low)[1] > delta:
                     more = epsilon_of(one, delta, start=start)
                     low, high = max(low, more[0]), max(high, more[1])
-            return low, high
+            return Bracket(low, high)
         case OneSide(profile=inner, keep=keep):
             low, high = epsilon_of(inner, delta, start=start)
-            return (low, math.inf) if keep == "lower" else (0.0, high)
+            return Bracket(low, math.inf) if keep == "lower" else Bracket(0.0, high)
     return bracket.epsilon_bracket(profile, delta, start=start)
 
 

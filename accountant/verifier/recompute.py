@@ -37,7 +37,7 @@ from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import BITS
-from affidavit.accountant.verifier.bracket import Sides
+from affidavit.accountant.verifier.bracket import Bracket
 from affidavit.accountant.verifier.case_profiles import profile_of, zcdp_profile
 from affidavit.accountant.verifier.cases import Case
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, most_taken, pure_epsilon
@@ -114,7 +114,7 @@ def _arithmetic(methods: Sequence[str]) -> str:
     return balls
 
 
-_Found = tuple[Sides, str]
+_Found = tuple[Bracket, str]
 """Both sides of one case, and the theorems."""
 
 
@@ -233,19 +233,19 @@ def _epsilon(case: Case, target: Target) -> _Found:
     """ε of one case: at most that at δ = 0, where δ is too small for the profile to resolve."""
     delta = target.delta or 0.0
     if delta == 1.0:
-        return (0.0, 0.0), "every mechanism is (0, 1)-DP"
+        return Bracket(0.0, 0.0), "every mechanism is (0, 1)-DP"
     largest = pure_epsilon(case)
     if delta == 0.0:
-        return largest, "largest loss"
+        return Bracket(*largest), "largest loss"
     if most_taken(case) <= delta:  # samples are (1-p)M + p(...) on both sides, p = 1 - Π(1-q): δ(0) <= p
-        return (0.0, 0.0), "no sample takes the record, but for a share of δ"
+        return Bracket(0.0, 0.0), "no sample takes the record, but for a share of δ"
     profile = profile_of(case, target)
     if target.met(profile):
-        return (0.0, target.enough), _words(profile, case)
+        return Bracket(0.0, target.enough), _words(profile, case)
     rho = likely_cost(case)[1]
     start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
     lower, upper = epsilon_of(profile, delta, start=start)
-    return (lower, min(upper, largest[1])), _words(profile, case)
+    return Bracket(lower, min(upper, largest[1])), _words(profile, case)
 
 
 def _words(profile: Profile, case: Case) -> str:
@@ -270,14 +270,14 @@ def _together(group: Sequence[Case], target: Target) -> _Found | None:
     if target.delta is not None:
         return epsilon_of(profile, target.delta, start=1.0), _words(profile, whole)
     lower, upper = profile.delta(target.epsilon or 0.0)
-    return (lower, max(upper, LEAST)), _words(profile, whole)
+    return Bracket(lower, max(upper, LEAST)), _words(profile, whole)
 
 
 def _delta(case: Case, target: Target) -> _Found:
     """δ of one case at ε; lattices are fitted to the answer once or twice, as it is not known before."""
     epsilon = target.epsilon or 0.0
     if epsilon >= pure_epsilon(case)[1]:
-        return (0.0, 0.0), "largest loss"
+        return Bracket(0.0, 0.0), "largest loss"
     profile = profile_of(case, target)
     lower, upper = profile.delta(epsilon)
     for _ in range(ROUNDS):
@@ -286,7 +286,7 @@ def _delta(case: Case, target: Target) -> _Found:
         profile = profile_of(case, replace(target, expected=upper * STRIDE))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
-    return (lower, max(upper, LEAST)), _words(profile, case)
+    return Bracket(lower, max(upper, LEAST)), _words(profile, case)
 
 
 def _upper_curve(case: Case, grid: Sequence[float]) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from affidavit.accountant.verifier.balls import ball, precision, up
-from affidavit.accountant.verifier.bracket import Bracket, Sides, clipped
+from affidavit.accountant.verifier.bracket import Bracket, clipped
 from affidavit.accountant.verifier.pairs import Pair
 
 __all__ = ["SingleProfile"]
@@ -26,10 +26,10 @@ class SingleProfile:
     bits: int
     method: str = "closed form of one use"
 
-    def delta(self, epsilon: float) -> Sides:
+    def delta(self, epsilon: float) -> Bracket:
         high = _stick(self.upper, epsilon, self.bits)
         low = high if self.lower is self.upper else _stick(self.lower, epsilon, self.bits)
-        return low.lower, high.upper
+        return Bracket(low.lower, high.upper)
 
 
 def _stick(pair: Pair, epsilon: float, bits: int) -> Bracket:
