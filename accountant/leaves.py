@@ -28,6 +28,7 @@ from affidavit.accountant.nodes import (
     Pure,
     ZeroConcentrated,
 )
+from affidavit.accountant.rounding import POWER
 
 __all__ = ["NONE", "UNBOUNDED", "Facts", "Loss", "Renyi", "bounded_range", "facts"]
 
@@ -38,7 +39,6 @@ Loss = tuple[Fraction | float, Fraction | float]
 
 NONE: Loss = (Fraction(0), Fraction(0))
 UNBOUNDED: Loss = (math.inf, math.inf)
-ROUNDING = 1.0 + 1e-12
 _LESS_NOISE = {"noise_multiplier": -1}
 
 
@@ -119,9 +119,9 @@ def _pure(order: float, *, epsilon: float) -> float:
     over = order - 1.0
     if over * epsilon < 30.0:
         excess = math.expm1(over * epsilon) * -math.expm1(-order * epsilon) / (1.0 + math.exp(-epsilon))
-        return min(epsilon, math.log1p(excess) / over * ROUNDING)
+        return min(epsilon, math.log1p(excess) / over * (1.0 + POWER))
     return min(
-        epsilon, (order * epsilon - epsilon - math.log1p(math.exp(-epsilon)) + math.exp(-30.0)) / over * ROUNDING
+        epsilon, (order * epsilon - epsilon - math.log1p(math.exp(-epsilon)) + math.exp(-30.0)) / over * (1.0 + POWER)
     )
 
 
@@ -132,8 +132,10 @@ def _laplace(order: float, *, epsilon: float) -> float:
         excess = (order * math.expm1(over * epsilon) + over * math.expm1(-order * epsilon)) / (2.0 * order - 1.0)
         # Both terms are near ±α(α−1)ε for small ε: their cancellation error is charged.
         excess += 4e-16 * order * over * epsilon
-        return min(epsilon, math.log1p(excess) / over * ROUNDING)
-    return min(epsilon, (over * epsilon + math.log(order / (2.0 * order - 1.0)) + math.exp(-30.0)) / over * ROUNDING)
+        return min(epsilon, math.log1p(excess) / over * (1.0 + POWER))
+    return min(
+        epsilon, (over * epsilon + math.log(order / (2.0 * order - 1.0)) + math.exp(-30.0)) / over * (1.0 + POWER)
+    )
 
 
 def bounded_range(order: float, eta: float) -> float:

@@ -18,8 +18,9 @@ import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
+from affidavit.accountant.rounding import LAST_DIGITS
 from affidavit.accountant.show import Facts, Shown, upper
-from affidavit.accountant.tradeoff import ROUNDING, PrivacyCurve
+from affidavit.accountant.tradeoff import PrivacyCurve
 
 __all__ = ["RiskLimits", "guessing_limit", "risk_limits"]
 
@@ -75,7 +76,7 @@ def _area_below(curve: PrivacyCurve) -> float:
     for (intercept, slope), left, right in zip(hull, kinks, kinks[1:], strict=False):
         area += (right - left) * (intercept + slope * 0.5 * (left + right))
     exact = (0.0, 0.0) in curve.points
-    return area if exact else max(0.0, area - ROUNDING * (4.0 + len(hull)))
+    return area if exact else max(0.0, area - LAST_DIGITS * (4.0 + len(hull)))
 
 
 def _meeting(steep: tuple[float, float], flat: tuple[float, float]) -> float:
@@ -93,7 +94,7 @@ def risk_limits(curve: PrivacyCurve) -> RiskLimits:
     for epsilon, delta in curve.points:
         # TPR − FPR is largest where f has slope −1: there it is t + δ (1 − t), t = (e^ε − 1)/(e^ε + 1).
         t = math.tanh(0.5 * epsilon)
-        advantage = min(advantage, (t + delta * (1.0 - t)) * (1.0 + ROUNDING))
+        advantage = min(advantage, (t + delta * (1.0 - t)) * (1.0 + LAST_DIGITS))
     return RiskLimits(
         area_under_roc=min(1.0, 1.0 - _area_below(curve)),
         advantage=advantage,
@@ -109,4 +110,4 @@ def guessing_limit(*, epsilon: float, delta: float, candidates: int, guesses: in
     """
     if epsilon > 700.0:
         return 1.0
-    return min(1.0, (math.exp(epsilon) * guesses / candidates + delta) * (1.0 + ROUNDING))
+    return min(1.0, (math.exp(epsilon) * guesses / candidates + delta) * (1.0 + LAST_DIGITS))

@@ -20,6 +20,7 @@ from typing import Any
 from affidavit.accountant.bound import profile_points
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.rounding import LAST_DIGITS
 from affidavit.accountant.settle import known
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
@@ -30,7 +31,6 @@ __all__ = ["PrivacyCurve", "privacy_curve"]
 POINTS = 49
 TOLERANCE = 1e-3
 """Of the issuing engine's profile: relative, on δ at the grid's end."""
-ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,7 +56,9 @@ class PrivacyCurve(Shown):
         for epsilon, delta in self.points:
             most = _most_true_positives(epsilon, delta, x)
             best = max(
-                best, 1.0 - most - ROUNDING, math.exp(-epsilon) * (1.0 - delta - x - ROUNDING) * (1.0 - ROUNDING)
+                best,
+                1.0 - most - LAST_DIGITS,
+                math.exp(-epsilon) * (1.0 - delta - x - LAST_DIGITS) * (1.0 - LAST_DIGITS),
             )
         return best
 
@@ -67,7 +69,7 @@ class PrivacyCurve(Shown):
 
 def _above(value: float) -> float:
     """What a few roundings made of it, and more."""
-    return math.nextafter(value * (1.0 + ROUNDING), math.inf)
+    return math.nextafter(value * (1.0 + LAST_DIGITS), math.inf)
 
 
 def _most_true_positives(epsilon: float, delta: float, x: float) -> float:

@@ -55,7 +55,6 @@ STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
-ROUNDING = 1e-10
 LEAST_REACH, FURTHEST, REACHES = 1e-6, 1e4, 96
 """Losses, from the first to the second, that are tried as the reach of a profile."""
 NOTHING = 1e-6

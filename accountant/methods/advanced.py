@@ -16,11 +16,10 @@ import math
 from affidavit.accountant.cases.case import Case
 from affidavit.accountant.methods.base import Bracket, Target
 from affidavit.accountant.methods.optimal import pure_costs
+from affidavit.accountant.rounding import FORMULA
 from affidavit.accountant.validate import Relation
 
 __all__ = ["AdvancedMethod", "AdvancedProfile"]
-
-ROUNDING = 1e-13
 
 
 class AdvancedProfile:
@@ -34,18 +33,18 @@ class AdvancedProfile:
 
     def epsilon(self, delta: float) -> Bracket:
         """An upper side; infinite without slack."""
-        slack = delta - self._stated_delta * (1.0 + ROUNDING)
+        slack = delta - self._stated_delta * (1.0 + FORMULA)
         if slack <= 0.0:
             return Bracket(0.0, math.inf)
         value = self._mean + math.sqrt(2.0 * math.log(1.0 / slack) * self._squares)
-        return Bracket(0.0, value * (1.0 + ROUNDING))
+        return Bracket(0.0, value * (1.0 + FORMULA))
 
     def delta(self, epsilon: float) -> Bracket:
         """The formula solved for δ′."""
         if not epsilon > self._mean:
             return Bracket(0.0, 1.0)
         if self._squares == 0.0:
-            return Bracket(0.0, min(1.0, self._stated_delta * (1.0 + ROUNDING)))
+            return Bracket(0.0, min(1.0, self._stated_delta * (1.0 + FORMULA)))
         slack = math.exp(-((epsilon - self._mean) ** 2) / (2.0 * self._squares))
         return Bracket(0.0, min(1.0, (self._stated_delta + slack) * (1.0 + 1e-10)))
 

@@ -17,11 +17,11 @@ from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.rounding import FORMULA
 from affidavit.accountant.validate import Relation
 
 __all__ = ["BasicMethod"]
 
-ROUNDING = 1e-13
 LEAST_LOG, HALVINGS = -700.0, 30
 """Where ln δ is sought, and how closely."""
 
@@ -44,15 +44,15 @@ class BasicProfile:
 
     def epsilon(self, delta: float) -> Bracket:
         """An upper side; infinite if the stated δs already exceed ``delta``."""
-        left = delta - self._stated_delta * (1.0 + ROUNDING)
+        left = delta - self._stated_delta * (1.0 + FORMULA)
         if left < 0.0:
             return Bracket(0.0, math.inf)
         total = self._stated_epsilon
         uses = sum(count for _, count in self._curves)
         for node, count in self._curves:
-            share = left / uses * (1.0 - ROUNDING)
+            share = left / uses * (1.0 - FORMULA)
             total += count * (_one_use(node, self._relation, share) if share > 0.0 else math.inf)
-        return Bracket(0.0, total * (1.0 + ROUNDING))
+        return Bracket(0.0, total * (1.0 + FORMULA))
 
     def delta(self, epsilon: float) -> Bracket:
         """An upper side, by bisection over log δ."""

@@ -29,6 +29,7 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
+from affidavit.accountant.rounding import LAST_DIGITS
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "lowest", "seen"]
@@ -42,7 +43,6 @@ WORTH_A_LOOK = 2e5
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
 APART = 0.125
 """At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
-RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2
 """A relative width that is enough where the envelope above is wider."""
 CLOSE = 0.99
@@ -232,7 +232,7 @@ def _far_out(case: Case, relation: Relation, target: Target) -> Found | None:
     if epsilon <= FAR * max(most, LOUD) or most == 0.0:
         return None
     others = Case(fixed=case.fixed)
-    upper = best(others, relation, replace(target, epsilon=(epsilon - most) * (1.0 - RANGE_ROUNDING)))
+    upper = best(others, relation, replace(target, epsilon=(epsilon - most) * (1.0 - LAST_DIGITS)))
     lower = best(others, relation, target)
     return replace(upper, bracket=Bracket(min(lower.bracket.lower, upper.bracket.upper), upper.bracket.upper))
 

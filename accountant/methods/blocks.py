@@ -37,6 +37,7 @@ from affidavit.accountant.methods.stages import BLOCK, LARGEST_RANGE, Above, abo
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import Exponential, Plan
+from affidavit.accountant.rounding import RECURSION
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ ADAPTED = 100
 """Uses that adapt, below."""
 TAIL = 1e-6
 """What all blocks may leave out, in units of δ."""
-ROUNDING = 1e-10
 
 Parts = list[tuple["OneStep", int]]
 
@@ -131,16 +131,16 @@ class BlocksProfile:
         else:
             asked = target.epsilon or 0.0
             found = [delta_bracket(one, epsilon=asked, tolerance=self._tolerance) for one in self._lower]
-        return max(lower for lower, _ in found) * (1.0 - ROUNDING)
+        return max(lower for lower, _ in found) * (1.0 - RECURSION)
 
     def epsilon(self, delta: float) -> Bracket:
         """Larger direction at ``delta``."""
         from affidavit.accountant.pld.engine import epsilon_bracket
 
         parts, growth, constant = self._bound()
-        left, most = delta * math.exp(-growth) * (1.0 - ROUNDING) - constant, math.inf
+        left, most = delta * math.exp(-growth) * (1.0 - RECURSION) - constant, math.inf
         if left > 0.0:
-            most = epsilon_bracket(parts, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
+            most = epsilon_bracket(parts, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + RECURSION)
         return Bracket(self.least(Target(delta=delta)), min(most, self._total))
 
     def delta(self, epsilon: float) -> Bracket:
@@ -149,7 +149,7 @@ class BlocksProfile:
 
         parts, growth, constant = self._bound()
         most = delta_bracket(parts, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1] + constant
-        most *= math.exp(growth) * (1.0 + ROUNDING)
+        most *= math.exp(growth) * (1.0 + RECURSION)
         return Bracket(self.least(Target(epsilon=epsilon)), min(1.0, most))
 
 

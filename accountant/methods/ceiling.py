@@ -19,11 +19,12 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import Plan, Poisson, WithoutReplacement, unrolled
 from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.rounding import POWER
 from affidavit.accountant.validate import Relation
 
 __all__ = ["costs_at_most"]
 
-ROUNDING, LARGEST = 1e-12, 1e300
+LARGEST = 1e300
 LEAST_RHO = 1e-290
 """Below it a sum of ρ may have lost what float64 cannot hold: nothing is said."""
 Uses = list[tuple[Plan, int]]
@@ -37,34 +38,34 @@ def costs_at_most(case: Case, relation: Relation, *, epsilon: float, delta: floa
 def _shows(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
     match uses:
         case [(Poisson(rate=rate, of=of), 1)] if relation != "substitution" and rate > 0.0:
-            return _shows(list(unrolled(of)), relation, _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+            return _shows(list(unrolled(of)), relation, _inner(epsilon, rate), delta / rate * (1.0 - POWER))
         case [(WithoutReplacement(rate=rate, of=of), 1)] if rate > 0.0:
-            return _shows(list(unrolled(of)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+            return _shows(list(unrolled(of)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - POWER))
     return _split(uses, relation, epsilon, delta)
 
 
 def _inner(epsilon: float, rate: float) -> float:
     """The ε on the sample."""
     if epsilon > 30.0:
-        return (epsilon - math.log(rate)) * (1.0 - ROUNDING)
-    return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - ROUNDING)
+        return (epsilon - math.log(rate)) * (1.0 - POWER)
+    return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - POWER)
 
 
 def _split(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
     if failing := math.fsum(node.delta * count for node, count in uses if isinstance(node, Approximate)):
-        delta -= (failing + delta) * ROUNDING + failing
+        delta -= (failing + delta) * POWER + failing
     if delta < 0.0:
         return False
     costs = [_costs(node, count, relation) for node, count in uses]
     costs.sort(key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
-    left = epsilon * (1.0 - ROUNDING)
+    left = epsilon * (1.0 - POWER)
     for i in range(len(costs) + 1):
         if not left >= 0.0:
             return False
         rho = math.fsum(rho for _, rho, _ in costs[i:])
         if i == len(costs) or (LEAST_RHO < rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
             return True
-        left -= costs[i][0] * (1.0 + ROUNDING) if i < len(costs) else 0.0
+        left -= costs[i][0] * (1.0 + POWER) if i < len(costs) else 0.0
     return False
 
 
@@ -73,4 +74,4 @@ def _costs(node: Plan, count: int, relation: Relation) -> tuple[float, float, fl
     if isinstance(node, Approximate):
         node = Pure(node.epsilon)
     most, rho = pure_epsilon(Case(((node, count),)), relation).upper, rho_of(node)
-    return most, math.inf if rho is None else rho * count * (1.0 + ROUNDING), most / count
+    return most, math.inf if rho is None else rho * count * (1.0 + POWER), most / count

@@ -27,7 +27,7 @@ value is one of F, the bonus being a share R too large at most.)
 
 Rounding, in units of 2^-53 E/(E − 1) f(α/E), the largest value met. The walk crosses 2M + 3 cells at most. In each, F
 is off by 12 units for the rounding of a, b and the values between lattice points or beyond the window, and by 32 for
-``NOISE``: where f is straight but for its rounding, a and b count as 0, and the cell falls if left of α = 1 and rises
+``CHORD``: where f is straight but for its rounding, a and b count as 0, and the cell falls if left of α = 1 and rises
 if right of it. On which side of 1 and R² is ρ is decided by a logarithm, 4 + 4η units. The values themselves: 8 units
 for F(1), 3 (R + 1) R² for the peak. ``rounding`` is the sum.
 """
@@ -42,15 +42,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.rounding import ALIGNED, CHORD, UNIT
+
 __all__ = ["Chords", "prepare"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-ALIGNED = 1e-14
-"""A range this near, relatively, to a multiple of h is taken as one; the rounding charged to both sides covers it."""
-NOISE = 2.0**-49
-"""Second differences below this share of f are rounding."""
 TINY = 1e-300
 """Floor of b, where the chords have no bend."""
 
@@ -125,7 +123,7 @@ class Chords:
         falls = ends[0] - starts[0]
         falls *= self.span + 1.0
         bend -= falls
-        noise = np.multiply(starts[0], NOISE, out=falls)
+        noise = np.multiply(starts[0], CHORD, out=falls)
         zero = min(max(0, zero), count)
         rise[:zero] -= noise[:zero]
         rise[zero:] += noise[zero:]
@@ -220,7 +218,7 @@ def prepare(eta: float, spacing: float) -> Chords:
         kinds = [_kind(eta, spacing, *ends, offset=0.0, width=spacing)]
     span, ratio = math.expm1(eta), math.exp(spacing)
     units = (2 * cells + 3) * (48.0 + 4.0 * eta) + 8.0 + 3.0 * (ratio + 1.0) * ratio * ratio
-    rounding = 2.0**-53 * (1.0 + 1.0 / span) * units
+    rounding = UNIT * (1.0 + 1.0 / span) * units
     return Chords(spacing, cells, (theta, rest) if split else (), span, rounding, tuple(kinds))
 
 

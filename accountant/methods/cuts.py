@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.rounding import ALIGNED, NEAR_LATTICE
 
-__all__ = ["ON_LATTICE", "Cuts", "cuts_of"]
+__all__ = ["NEAR_LATTICE", "Cuts", "cuts_of"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 STRIDE = 8
 """Cuts that are tried everywhere on samples: each so many."""
-ON_LATTICE, ALIGNED = 1e-11, 1e-14
-"""An argument this near to a lattice point, in cells, is on it: the rounding charged to both sides covers it. Without a
-sample both are known better: so near, in units of the range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +143,7 @@ def cuts_of(use: SampledUse, spacing: float) -> Cuts:
     forward = use.direction == "forward"
     moves = np.stack((log_near, log_far)) * (-1.0 if forward else 1.0) / spacing
     rounded = np.round(moves)
-    on = np.abs(moves - rounded) <= (ON_LATTICE if use.rate < 1.0 else ALIGNED * use.eta / spacing)
+    on = np.abs(moves - rounded) <= (NEAR_LATTICE if use.rate < 1.0 else ALIGNED * use.eta / spacing)
     cells = np.where(on, rounded, np.floor(moves))
     inside = np.where(on, 0.0, moves - cells) * spacing
     weights = np.stack((chance, 1.0 - chance))

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.rounding import RECURSION
+
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Curve
 
 __all__ = ["DiscreteProfile", "chord_profile", "curve_above", "curve_below", "tangent_profile"]
 
 Array = NDArray[np.float64]
-
-ROUNDING = 1e-10
-"""Relative, of the masses that the engine is handed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +114,7 @@ def curve_above(profile: DiscreteProfile, spacing: float) -> Curve:
     masses[0] += max(0.0, 1.0 - profile.infinite - float(masses.sum()))
     atoms = (float(losses[0]), float(losses[0]) + spacing)
     curve = Atomic(losses, np.log(masses), infinity=profile.infinite, atoms=atoms)
-    curve.accuracy = ROUNDING
+    curve.accuracy = RECURSION
     return curve
 
 
@@ -128,5 +127,5 @@ def curve_below(profile: DiscreteProfile) -> Curve:
     if not kept.any():
         return NoLoss()
     curve = Atomic(profile.losses[kept], np.log(profile.masses[kept]), atoms=())
-    curve.accuracy = ROUNDING
+    curve.accuracy = RECURSION
     return curve

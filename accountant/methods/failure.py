@@ -21,16 +21,15 @@ from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.nodes import Moved
 from affidavit.accountant.leaves import facts
+from affidavit.accountant.rounding import POWER
 
 __all__ = ["certain_failure", "costs_infinity", "most_taken"]
-
-ROUNDING = 1e-12
 
 
 def certain_failure(case: Case) -> float:
     """A lower side of the P-mass at loss +inf; 0 where nothing is known."""
     log = math.fsum(count * _log_intact(node) for node, count in case.fixed)
-    return -math.expm1(log) * (1.0 - ROUNDING)
+    return -math.expm1(log) * (1.0 - POWER)
 
 
 def _log_intact(node: nodes.Plan) -> float:
@@ -72,7 +71,7 @@ def most_taken(case: Case) -> float:
     if case.exponentials:
         return 1.0
     log = math.fsum(count * _log_left_out(node) for node, count in case.fixed)
-    return min(1.0, -math.expm1(log) * (1.0 + ROUNDING))
+    return min(1.0, -math.expm1(log) * (1.0 + POWER))
 
 
 def _log_left_out(node: nodes.Plan) -> float:

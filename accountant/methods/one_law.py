@@ -39,6 +39,7 @@ from affidavit.accountant.least_cost import cheapest_shares
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.recursion import OneMore
 from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_of"]
 
@@ -53,7 +54,6 @@ FEW, ROUNDS, SPARE = 80, 4, 1e-6
 are met too."""
 REACH = 8.0
 """Deviations of the smoothing pair that are kept."""
-UNIT = 2.0**-53
 FAR = 1e3
 """Values of F, in units of its mass at +∞, up to which c covers what ρ does not: F ends there."""
 NEGLIGIBLE, NOISES = 1e-9, 1e4

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.methods.base import Target
+from affidavit.accountant.rounding import RECURSION
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Curve, OneStep
@@ -26,7 +27,7 @@ __all__ = ["Last"]
 
 Array = NDArray[np.float64]
 
-ROUNDING, ROUGH = 1e-10, 0.1
+ROUGH = 0.1
 """Relative, of P(L > ε), a sum of positive terms; how well δ must be known by which one of two directions is chosen."""
 
 
@@ -46,13 +47,13 @@ class Last:
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""
         sides = [self._tails(way, "upper", epsilon) for way in self._ways]
-        largest: Array = np.max([above * (1.0 + ROUNDING) - scaled for above, scaled in sides], axis=0)
+        largest: Array = np.max([above * (1.0 + RECURSION) - scaled for above, scaled in sides], axis=0)
         return np.minimum(1.0, largest)
 
     def lower(self, epsilon: Array) -> Array:
         """At or below δ."""
         above, scaled = self._tails(self._costliest, "lower", epsilon)
-        return np.maximum(0.0, above * (1.0 - ROUNDING) - scaled)
+        return np.maximum(0.0, above * (1.0 - RECURSION) - scaled)
 
     def lower_slope(self, epsilon: Array) -> Array:
         """−dδ/dε of the lower side."""

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from affidavit.accountant.methods.cuts import ON_LATTICE, Cuts
+from affidavit.accountant.methods.cuts import Cuts
 from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.rounding import NEAR_LATTICE, ONE_USE
 
 __all__ = ["Pieces"]
 
@@ -33,8 +34,6 @@ SPARE = 3
 """Cuts beyond the best ones of a block up to which pieces are narrow."""
 WIDEST = 0.4
 """Largest product of a piece's width in nats and 1 + the slope of ln H: beyond, H is far from its chords."""
-ROUNDING = 2.0**-46
-"""Of one use, times 1 − 1/E, which its sums are divided by: of the chords' intercepts, which are about H/h at most."""
 
 
 class _Looks(NamedTuple):
@@ -62,7 +61,7 @@ class Pieces:
         self._cuts = cuts
         self._widest = WIDEST / (1.0 + slope)
         self._layouts: dict[tuple[int, int], _Layout] = {}
-        self.rounding = ROUNDING * min(1.0 / cuts.spacing, 1.0 + slope) / -math.expm1(-cuts.use.eta)
+        self.rounding = ONE_USE * min(1.0 / cuts.spacing, 1.0 + slope) / -math.expm1(-cuts.use.eta)
         """Of values of ``upper``, relatively; included in them."""
 
     def upper(self, values: Array, choice: Indices) -> Array:
@@ -78,8 +77,8 @@ class Pieces:
             result[start:end] = _largest(cuts.use, layout, *looks).max(axis=0)
         # Ten products of intercepts and slopes, all below twice the intercepts to the right; arguments beside cells.
         h, most = cuts.spacing, np.maximum.accumulate(chords.intercept[1, ::-1])[::-1][:points]
-        slack = np.minimum(values[:points] / h, most * (1.0 + ON_LATTICE / ROUNDING * h))
-        return result + slack * (ROUNDING / -math.expm1(-cuts.use.eta))
+        slack = np.minimum(values[:points] / h, most * (1.0 + NEAR_LATTICE / ONE_USE * h))
+        return result + slack * (ONE_USE / -math.expm1(-cuts.use.eta))
 
     def _layout(self, first: int, last: int) -> _Layout:
         """Narrow pieces about cuts ``first`` to ``last``; beyond, one is half as wide as it is away."""

@@ -27,6 +27,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
     walk,
 )
+from affidavit.accountant.rounding import COMPOSED
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "log_nothing", "pair_gap", "step_of"]
 
-ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
 """ln of the share of δ that truncation may cost."""
 NEAR, NEARLY, TRIES, LEAST_ORDER = 1e-3, 5e-3, 6, 0.1
@@ -97,7 +97,7 @@ class PldProfile:
         lower, upper = ask(self._parts, tolerance=self._tolerance, enough=self._enough)
         if self._enough < upper < math.inf and lower < (1.0 - self._near) * upper:
             lower = max(lower, self._chosen(partial(ask, tolerance=self._tolerance), *point(upper), wanted=upper))
-        return Bracket(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
+        return Bracket(lower * (1.0 - COMPOSED), upper * (1.0 + COMPOSED))
 
     def _steps(self, *, explicit: bool = False, tilt: float = 0.0) -> Parts:
         return [

@@ -37,11 +37,11 @@ from affidavit.accountant.cases.nodes import Moved, OneOf
 from affidavit.accountant.leaves import Renyi, facts
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Bracket, Target, least
+from affidavit.accountant.rounding import POWER
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
 
-ROUNDING = 1.0 + 1e-12
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 """Range of ln(α − 1) that is searched."""
 GRID = 64
@@ -162,7 +162,7 @@ class RenyiProfile:
     ``rounding``: of each term, relative; a ρ(α) that is a product has less of it.
     """
 
-    rounding = 1e-12
+    rounding = POWER
 
     def __init__(self, curve: Renyi, *, orders: tuple[float, float] = LOG_ORDERS) -> None:
         self._curve, self._orders = curve, orders
@@ -174,7 +174,7 @@ class RenyiProfile:
         if delta <= 0.0:
             # Only a bounded divergence at every order helps: the limit at infinity.
             limit = self._curve(1e300)
-            return Bracket(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
+            return Bracket(0.0, limit * (1.0 + POWER) if limit < 1e200 else math.inf)
         log_delta = math.log(delta)
 
         def terms(log_over: float) -> tuple[float, ...]:

@@ -33,8 +33,8 @@ RESERVE = 2e-3
 """How far, relatively, ε may be beyond a bracket that was found."""
 LEAST_DEVIATION = 0.02
 """Of one use's loss, relative to its swing: what the grid is scaled by where the tilted law is nearly certain."""
-ROUNDING, CONTRADICTION = 1e-10, 1e-8
-"""Room for rounding; sides further apart, the wrong way round, are a fault of this code."""
+CONTRADICTION = 1e-8
+"""Sides further apart, the wrong way round, are a fault of this code."""
 ROUNDS = 5
 FEW_USES, MOST_USES, LARGEST_RANGE = 400, 2000, 60.0
 """Uses from which on blocks take a fifth of the time (``few_uses``); beyond the others the grid would be too coarse."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.leaves import bounded_range
+from affidavit.accountant.rounding import FORMULA, MOMENT
 
 __all__ = ["RATES", "Direction", "Estimate", "Moments", "Runs", "SampledUse", "estimate"]
 
@@ -27,8 +28,6 @@ Direction = Literal["forward", "backward"]
 
 MOMENT_CELLS = 2000
 """Cells of t for the moment bounds."""
-ROUNDING, MOMENT_ROUNDING = 1e-13, 1e-10
-"""Relative to the terms of a sum; to a moment's logarithm, as a chance next to 0 is a difference of rounded numbers."""
 RATES = np.geomspace(1e-2, 1e9, 190)
 """λ that are tried."""
 PARTS = np.stack((RATES * np.log(RATES), -(1.0 + RATES) * np.log1p(RATES)))
@@ -62,7 +61,7 @@ class Moments(NamedTuple):
 
     def _constants(self, x: float) -> Array:
         slack = SIZE + np.abs(self.logs) + RATES * (1.0 + abs(x))
-        constants: Array = self.logs + CONSTANT + ROUNDING * slack
+        constants: Array = self.logs + CONSTANT + FORMULA * slack
         return constants
 
 
@@ -164,7 +163,7 @@ def _log_moments(use: SampledUse) -> Array:
             terms = power(-RATES, near[:-1]) + log_near, power(-RATES, far[:-1]) + log_far
         logs = np.logaddexp(*terms).max(axis=1)
     logs = use.thinned(logs)
-    return logs + MOMENT_ROUNDING * (1.0 + np.abs(logs) + RATES * use.eta)
+    return logs + MOMENT * (1.0 + np.abs(logs) + RATES * use.eta)
 
 
 class Estimate(NamedTuple):

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.methods.base import LARGEST_EPSILON, Bracket, certain_delta
 from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.rounding import RECURSION
 
 if TYPE_CHECKING:
     from affidavit.accountant.methods.pair_profiles import Parts
     from affidavit.accountant.pld.curve import Curve, Direction
 
 __all__ = ["Composed", "Sides"]
-
-ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Composed:
 
     def epsilon(self, delta: float) -> float:
         """ε at ``delta``."""
-        return _epsilon(self, delta) * (1.0 + (ROUNDING if self.is_upper else -ROUNDING))
+        return _epsilon(self, delta) * (1.0 + (RECURSION if self.is_upper else -RECURSION))
 
 
 @lru_cache(maxsize=64)
@@ -73,7 +72,7 @@ class Sides:
         """Both sides at ``epsilon``."""
         return Bracket(self._lower(epsilon), self._upper(epsilon))
 
-    def epsilon(self, delta: float, *, near: float, close: float = ROUNDING) -> Bracket:
+    def epsilon(self, delta: float, *, near: float, close: float = RECURSION) -> Bracket:
         """Where each side falls to ``delta``, each safe by itself; the search begins ``near`` an ε."""
         from affidavit.accountant.pld.inverse import inverse
 
@@ -90,8 +89,8 @@ class Sides:
         return Bracket(root(0), root(1))
 
     def _lower(self, epsilon: float) -> float:
-        found = self.lower.delta(epsilon) * (1.0 - ROUNDING) if epsilon < self.most * (1.0 - ROUNDING) else 0.0
+        found = self.lower.delta(epsilon) * (1.0 - RECURSION) if epsilon < self.most * (1.0 - RECURSION) else 0.0
         return max(certain_delta(epsilon), found)
 
     def _upper(self, epsilon: float) -> float:
-        return max(certain_delta(epsilon), min(1.0, self.upper.delta(epsilon) * (1.0 + ROUNDING)))
+        return max(certain_delta(epsilon), min(1.0, self.upper.delta(epsilon) * (1.0 + RECURSION)))

@@ -20,6 +20,7 @@ from affidavit.accountant.methods.one_law import Law, law_above, longer, start_o
 from affidavit.accountant.methods.recursion import Window, compose, whole
 from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile
 from affidavit.accountant.methods.sampled_use import Moments, SampledUse, estimate
+from affidavit.accountant.rounding import POWER
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Curve, OneStep
@@ -39,8 +40,8 @@ CELLS = 24
 """Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
 LARGEST_RANGE = 4.0
 """Of a block."""
-ROUNDING, MOST_GROWTH = 1e-12, 1e-3
-"""Of masses that are raised; an engine's curve may have little more mass than 1."""
+MOST_GROWTH = 1e-3
+"""An engine's curve may have little more mass than 1."""
 NEGLIGIBLE, TAIL = 21.0, 1e-6
 """ln of δ, beside that of a mass that is nothing; what may be left out here, in units of it."""
 
@@ -144,7 +145,7 @@ def together(runs: tuple[tuple[float, int], ...], log_nothing: float) -> OneStep
     if others or count > 1:
         curve = composed_curve(tuple(parts), side="upper", log_nothing=log_nothing)
     if growth + constant > 0.0 and isinstance(curve, Atomic):
-        factor = math.exp(growth) * (1.0 + ROUNDING)
+        factor = math.exp(growth) * (1.0 + POWER)
         infinity = (curve.infinity + constant) * factor
         curve = Atomic(curve.losses, curve.log_p + math.log(factor), infinity=infinity, atoms=())
     pair = Direction(curve, None)

@@ -14,13 +14,13 @@ from functools import cache
 
 import numpy as np
 
+from affidavit.accountant.rounding import POWER, QUADRATURE
+
 __all__ = ["MAX_ORDER", "between_whole_orders", "fixed_size_any", "jointly_convex", "poisson_any", "poisson_gaussian"]
 
 MAX_ORDER = 1024
 """Largest whole order for which the sums over whole orders are taken."""
 MAX_NODES = 400_000
-QUADRATURE = 1e-10
-"""Relative error charged for quadrature and rounding."""
 
 
 def poisson_gaussian(order: float, *, sigma: float, rate: float) -> float:
@@ -80,7 +80,7 @@ def poisson_any(inner: Callable[[float], float], *, rate: float) -> Callable[[in
             math.log(3.0) + _log_binomial(order, k) + (order - k) * rest + k * kept + (k - 1) * at(float(k))
             for k in range(3, order + 1)
         )
-        return float(np.logaddexp.reduce(terms)) * (1.0 + 1e-12) + 1e-14 * order
+        return float(np.logaddexp.reduce(terms)) * (1.0 + POWER) + 1e-14 * order
 
     return whole
 
@@ -110,7 +110,7 @@ def fixed_size_any(inner: Callable[[float], float], *, rate: float) -> Callable[
         terms.extend(
             k * kept + _log_binomial(order, k) + (k - 1) * at(float(k)) + capped(k) for k in range(3, order + 1)
         )
-        return float(np.logaddexp.reduce([0.0, *terms])) * (1.0 + 1e-12)
+        return float(np.logaddexp.reduce([0.0, *terms])) * (1.0 + POWER)
 
     return whole
 
@@ -121,8 +121,8 @@ def jointly_convex(inner: Callable[[float], float], *, rate: float) -> Callable[
     def curve(order: float) -> float:
         whole, over = inner(order), order - 1.0
         if over * whole < 30.0:
-            return min(whole, math.log1p(rate * math.expm1(over * whole)) / over * (1.0 + 1e-12))
-        return min(whole, (over * whole + math.log(rate + (1.0 - rate) * math.exp(-30.0))) / over + 1e-12 * whole)
+            return min(whole, math.log1p(rate * math.expm1(over * whole)) / over * (1.0 + POWER))
+        return min(whole, (over * whole + math.log(rate + (1.0 - rate) * math.exp(-30.0))) / over + POWER * whole)
 
     return curve
 

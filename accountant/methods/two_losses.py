@@ -24,12 +24,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from affidavit.accountant.rounding import FORMULA
+
 __all__ = ["TwoLosses", "two_losses"]
 
 CELLS, SMALLEST = 600, 1e-6
 """Cells of x, in equal ratios, and the first point of x as a share of the last."""
-ROUNDING = 1e-13
-"""Of the cumulants, absolute: logarithms of sums of two terms, relative to their own exponents."""
 HALVINGS, LOG_ORDERS = 60, (-20.0, 40.0)
 """Steps to the best order, and where ln(α − 1) is sought."""
 STEPS, LOST = 12, 30.0
@@ -63,13 +63,13 @@ class TwoLosses:
     def delta(self, epsilon: float) -> float:
         """A lower side of δ."""
         return (
-            max(0.0, self.chance * -math.expm1(epsilon - self.loss) * (1.0 - ROUNDING)) if epsilon < self.loss else 0.0
+            max(0.0, self.chance * -math.expm1(epsilon - self.loss) * (1.0 - FORMULA)) if epsilon < self.loss else 0.0
         )
 
     def epsilon(self, delta: float) -> float:
         """A lower side of ε."""
-        left = 1.0 - delta / self.chance * (1.0 + ROUNDING)
-        return max(0.0, (self.loss + math.log(left)) * (1.0 - ROUNDING) - ROUNDING) if left > 0.0 else 0.0
+        left = 1.0 - delta / self.chance * (1.0 + FORMULA)
+        return max(0.0, (self.loss + math.log(left)) * (1.0 - FORMULA) - FORMULA) if left > 0.0 else 0.0
 
 
 def _stays_below(rho: float, first: tuple[float, float], second: tuple[float, float]) -> bool:
@@ -79,14 +79,14 @@ def _stays_below(rho: float, first: tuple[float, float], second: tuple[float, fl
         return True
     x = steepest / (2.0 * rho) * np.geomspace(SMALLEST, 1.0, CELLS + 1)
     terms = [log + slope * x for log, slope in (first, second)]
-    cumulant = np.logaddexp(*terms) + ROUNDING * (1.0 + np.abs(terms[0]) + np.abs(terms[1]))
-    if cumulant[0] > rho * x[0] * (1.0 - ROUNDING):
+    cumulant = np.logaddexp(*terms) + FORMULA * (1.0 + np.abs(terms[0]) + np.abs(terms[1]))
+    if cumulant[0] > rho * x[0] * (1.0 - FORMULA):
         return False
     middle = 0.5 * (x[1:] + x[:-1])
     slope = rho * (2.0 * middle + 1.0)
     value = rho * middle * (middle + 1.0)
     return all(
-        bool(np.all(cumulant[ends] <= (value + slope * (x[ends] - middle)) * (1.0 - ROUNDING)))
+        bool(np.all(cumulant[ends] <= (value + slope * (x[ends] - middle)) * (1.0 - FORMULA)))
         for ends in (slice(0, -1), slice(1, None))
     )
 

@@ -28,6 +28,7 @@ from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.nodes import OneOf
 from affidavit.accountant.methods.base import Bracket, Target, certain_delta
 from affidavit.accountant.methods.rdp import RenyiProfile
+from affidavit.accountant.rounding import UNIT
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
@@ -73,7 +74,7 @@ def _equal_noise(rho: float) -> float:
 class ZcdpProfile(RenyiProfile):
     """Profile of ρ-zCDP: ρ(α) = ρα, whose best α − 1 is no more than about (ε or ln 1/δ)/ρ."""
 
-    rounding = 2.0**-50
+    rounding = 8.0 * UNIT
 
     def __init__(self, rho: float) -> None:
         self.rho = rho

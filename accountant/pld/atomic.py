@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs, ever
+from affidavit.accountant.pld.curve import Array, Curve, Logs, ever
+from affidavit.accountant.rounding import ULP
 
 __all__ = ["Atomic", "approximate", "product", "pure"]
 
@@ -73,9 +74,9 @@ class Atomic(Curve):
         value = -np.expm1(np.minimum(gaps, 0.0)) @ masses
         above = gaps < self.moved
         size = np.max(np.where(above, np.abs(log_p), 0.0), axis=1, initial=0.0)
-        slack = (value + self.infinity) * (ROUNDING * (8.0 + math.log2(self.losses.size + 1) + size) + self.accuracy)
+        slack = (value + self.infinity) * (ULP * (8.0 + math.log2(self.losses.size + 1) + size) + self.accuracy)
         # The rounding of l and of ε − l matters where the gap is small.
-        slack += (self.moved + ROUNDING * (np.abs(epsilon) + abs(self.high))) * (above @ masses)
+        slack += (self.moved + ULP * (np.abs(epsilon) + abs(self.high))) * (above @ masses)
         slack = np.where(epsilon >= self.high, 0.0, slack)
         value += self.infinity
         return np.maximum(value - slack, 0.0), np.minimum(value + slack, 1.0)
@@ -140,7 +141,7 @@ def product(parts: Sequence[tuple[Curve, int]], *, most: int = PRODUCT_LOSSES) -
     infinity = ever((curve.infinity, count) for curve, count in parts)
     missing = ever((curve.bottom, count) for curve, count in parts)
     result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
-    unit = 0.5 * ROUNDING
+    unit = 0.5 * ULP
     result.accuracy, result.moved = unit * (len(parts) + 12) * accuracy, unit * (len(parts) + 2) * moved
     result.low, result.high = result.low - result.moved, result.high + result.moved
     return result

@@ -23,8 +23,8 @@ from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments
 from affidavit.accountant.pld.laplace import Laplace
-from affidavit.accountant.pld.mixture import UNIT
 from affidavit.accountant.pld.subsample import Diluted, Mixed, log_mixed
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Closed"]
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.gaussian_pair import WIDTH, Pair
-from affidavit.accountant.pld.mixture import UNIT, Cells, Window, cells
+from affidavit.accountant.pld.mixture import Cells, Window, cells
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Common", "Pairs", "common_part", "log_beyond"]
 

@@ -28,7 +28,8 @@ import numpy as np
 from affidavit.accountant.pld.curve import Array, ever
 from affidavit.accountant.pld.discretise import LEAST, Masses, Side
 from affidavit.accountant.pld.saddle import Saddle
-from affidavit.accountant.pld.transform import UNIT, beyond_mass, convolve, log_moments, loss_shift
+from affidavit.accountant.pld.transform import beyond_mass, convolve, log_moments, loss_shift
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Tail", "compose_masses", "window"]
 

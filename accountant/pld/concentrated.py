@@ -33,7 +33,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, FullLoss, Logs, OneStep, log_complement
+from affidavit.accountant.pld.curve import Array, Curve, FullLoss, Logs, OneStep, log_complement
+from affidavit.accountant.rounding import ULP
 
 __all__ = ["Concentrated", "concentrated_step"]
 
@@ -60,7 +61,7 @@ class Concentrated(Curve):
         over, self.gap = self._touching()
         self.gap_tail = -rho * (1.0 + over) * (1.0 + over)
         # ln(α − 1) is good to some units of ε, of its own size and of ρ; the first two are charged with the tails.
-        self.accuracy = 32.0 * ROUNDING * (1.0 + rho)
+        self.accuracy = 32.0 * ULP * (1.0 + rho)
 
     def logs(self, loss: Array) -> Logs:
         size = np.abs(loss)

@@ -45,8 +45,8 @@ from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.inverse import inverse
-from affidavit.accountant.pld.mixture import UNIT
 from affidavit.accountant.pld.terms import Split, Use, Whole, summed
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Contour", "contour"]
 

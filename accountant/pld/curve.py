@@ -23,13 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.rounding import ULP
+
 __all__ = ["Array", "Curve", "Direction", "FullLoss", "Logs", "NoLoss", "OneStep", "Swapped", "ever", "log_complement"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-ROUNDING = 2.0**-52
-"""Twice the unit round-off of float64."""
 
 
 class Logs(NamedTuple):
@@ -102,7 +101,7 @@ class Curve(ABC):
         """The same at several ε: the float64 values, widened by their rounding errors."""
         at = self.logs(epsilon)
         p, q = np.exp(at.p_tail), np.exp(np.minimum(epsilon + at.q_tail, 0.0))
-        slack = 8.0 * ROUNDING * (p * (4.0 + _size(at.p_tail)) + q * (4.0 + _size(at.q_tail) + np.abs(epsilon)))
+        slack = 8.0 * ULP * (p * (4.0 + _size(at.p_tail)) + q * (4.0 + _size(at.q_tail) + np.abs(epsilon)))
         slack += self.accuracy * (p + q)
         # Nothing but the mass at +inf is above the largest loss.
         left = np.where(epsilon >= self.high, 0.0, p - q)

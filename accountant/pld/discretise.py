@@ -39,12 +39,12 @@ from typing import Literal
 import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.rounding import ULP
 
 __all__ = ["LEAST", "Masses", "Side", "bins", "discretise_lower", "discretise_upper", "less", "loss_rounding", "parted"]
 
 Side = Literal["upper", "lower"]
 
-UNIT = 2.0**-52
 LEAST = 1e-300
 """Smaller masses have lost digits, or all of themselves, to underflow: what is charged for each instead."""
 COARSE = 4.0
@@ -79,7 +79,7 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     logs = curve.logs(grid)
     infinity = curve.infinity
     if logs.p_tail[-1] > -math.inf:
-        infinity = max(math.exp(float(logs.p_tail[-1])), infinity) * (1.0 + 64.0 * UNIT) + LEAST
+        infinity = max(math.exp(float(logs.p_tail[-1])), infinity) * (1.0 + 64.0 * ULP) + LEAST
     result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
@@ -112,7 +112,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     closed = at[0] <= 0.0
     head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
     p, scaled = np.append(head, p), np.append(head_scaled, scaled)
-    error = np.append(8.0 * UNIT * (head + head_scaled) if head != head_scaled else 0.0, error)
+    error = np.append(8.0 * ULP * (head + head_scaled) if head != head_scaled else 0.0, error)
     if not closed and p.size > 1:
         error[0] = max(p[1] - scaled[1], 0.0) + error[1]
     # Where rounding may leave v_i below 0, K is the point before: v there is not negative, and so not below the chord.
@@ -142,7 +142,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     # A large lift (a grid that ends inside the curve) is taken from one mass and added to the next.
     tails = np.cumsum(result[::-1])[::-1]
     shares = np.abs(lift) * math.exp(step) / np.maximum(tails[:-1], 1e-300)
-    rounding = _rounding(logs) + curve.accuracy + 2.0 * UNIT * float(shares.max(initial=0.0))
+    rounding = _rounding(logs) + curve.accuracy + 2.0 * ULP * float(shares.max(initial=0.0))
     return Masses(float(at[0]), step, result, infinity, rounding)
 
 
@@ -199,7 +199,7 @@ def bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     q_big, q_small = np.exp(np.minimum(at + q_near, 700.0)), np.exp(np.minimum(at + q_far, 700.0))
     size_p = np.where(np.isfinite(p_near), np.abs(p_near), 0.0)
     size_q = np.where(np.isfinite(q_near), np.abs(q_near), 0.0) + np.abs(at)
-    error = p_big * (4.0 * UNIT * (2.0 + size_p) + accuracy) + q_big * (4.0 * UNIT * (2.0 + size_q) + accuracy)
+    error = p_big * (4.0 * ULP * (2.0 + size_p) + accuracy) + q_big * (4.0 * ULP * (2.0 + size_q) + accuracy)
     return p_big - p_small, q_big - q_small, error
 
 
@@ -217,7 +217,7 @@ def _ends(logs: Logs, grid: Array) -> tuple[int, int]:
     """
     # Right: ℓ_i(a_{i+1}) = P(L > m_i) − a_{i+1} Q(L > m_i), without the mass at infinity.
     alive = logs.p_tail > -math.inf
-    slack = loss_rounding(grid[:-1]) + 4.0 * UNIT * np.where(alive, np.abs(logs.p_tail), 0.0)
+    slack = loss_rounding(grid[:-1]) + 4.0 * ULP * np.where(alive, np.abs(logs.p_tail), 0.0)
     with np.errstate(invalid="ignore"):
         positive = alive & (grid[1:] + logs.q_tail <= logs.p_tail + slack)
     last = int(np.argmin(positive)) if not positive.all() else positive.size
@@ -225,7 +225,7 @@ def _ends(logs: Logs, grid: Array) -> tuple[int, int]:
         return 0, last
     # Left: ℓ_i(α) − (1 − α) = α Q(L <= m_i) − P(L <= m_i), at both ends of the bracket.
     there = logs.p_head > -math.inf
-    slack = loss_rounding(grid[:-1]) + 4.0 * UNIT * np.where(there, np.abs(logs.p_head), 0.0)
+    slack = loss_rounding(grid[:-1]) + 4.0 * ULP * np.where(there, np.abs(logs.p_head), 0.0)
     with np.errstate(invalid="ignore"):
         at_left = ~there | (grid[:-1] + logs.q_head >= logs.p_head - slack)
         at_right = ~there | (grid[1:] + logs.q_head >= logs.p_head - slack)
@@ -242,7 +242,7 @@ def _ends(logs: Logs, grid: Array) -> tuple[int, int]:
 
 def loss_rounding(losses: Array) -> float:
     """By how much rounding may have moved a loss of this grid, per use."""
-    return 32.0 * UNIT * (1.0 + float(np.max(np.abs(losses), initial=0.0)))
+    return 32.0 * ULP * (1.0 + float(np.max(np.abs(losses), initial=0.0)))
 
 
 def _make_convex(masses: Array, step: float, *, side: Side) -> None:
@@ -257,7 +257,7 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
         return
     # So small beside the tail that ``rounding`` covers all of them together.
     tails = np.abs(np.cumsum(masses[::-1])[::-1])
-    masses[np.abs(masses) <= 8.0 * UNIT / masses.size * tails] = 0.0
+    masses[np.abs(masses) <= 8.0 * ULP / masses.size * tails] = 0.0
     places = np.flatnonzero(masses)
     values = masses[places]
     masses[places] = 0.0
@@ -297,4 +297,4 @@ def _rounding(logs: Logs) -> float:
     """Relative error of the tail sums: of exp(ln tail) above ``LEAST``, and of each difference of two."""
     finite = logs.p_tail[np.isfinite(logs.p_tail)]
     size = float(np.max(np.abs(finite), initial=0.0))
-    return 8.0 * UNIT * (5.0 + min(size, 750.0)) + UNIT * logs.p_tail.size
+    return 8.0 * ULP * (5.0 + min(size, 750.0)) + ULP * logs.p_tail.size

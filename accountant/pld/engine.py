@@ -32,7 +32,7 @@ __all__ = ["Way", "delta_bracket", "epsilon_bracket", "one_way", "slope"]
 ROUNDS = 20
 FURTHEST, SMALLEST = 1e300, 1e-300
 """Beyond it no ε of one use is sought; a δ that is divided by."""
-ROUNDED = 1e-4
+SETTLED = 1e-4
 """Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
 CHEAP, APART = 0.02, 1e-3
 """How sharp the upper side of two uses is, in units of the tolerance; the tolerance of a lower side that is not the
@@ -144,7 +144,7 @@ def _bracket(
 def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     """Both sides of one set of curves: by the contour integral and, unless that is as narrow as can be, a lattice."""
     lower, upper = _inverted(parts, target) or (0.0, math.inf)
-    goal = max(target.goal((lower, upper), ROUNDED), _goal((lower, upper), target, tolerance))
+    goal = max(target.goal((lower, upper), SETTLED), _goal((lower, upper), target, tolerance))
     if upper - lower <= goal < math.inf:
         return lower, upper
     found = _refine(parts, target, tolerance, enough)

@@ -15,10 +15,11 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.rounding import PLACE, UNIT
 
 __all__ = ["Gaussian"]
 
-UNITS, TINY = 2.0**-49, 1e-320
+TINY = 1e-320
 """Of the place at which δ is taken; what gradual underflow may cost."""
 
 
@@ -48,7 +49,7 @@ class Gaussian(Curve):
         e^{ε − b²/2} = e^{−a²/2}; for a > 0 the first is ½ e^{−a²/2} w(a). δ falls in a: what rounding does to a, and
         to μ, in units of |a| + μ, is charged by an a that is more, or less.
         """
-        moved = UNITS * (np.abs(a) + self.mu)
+        moved = PLACE * (np.abs(a) + self.mu)
         return self._sides(a + moved)[0], self._sides(a - moved)[1]
 
     def _sides(self, a: Array) -> tuple[Array, Array]:
@@ -58,8 +59,8 @@ class Gaussian(Curve):
             first = np.where(a > 0.0, front * _scaled_tail(a), ndtr(-a))
             second = np.where(b > 0.0, front * _scaled_tail(b), np.exp(0.5 * self.mu * (a + b)) * ndtr(-b))
             # a² is rounded, in the exponent: for a > 0 of both alike.
-            slack = 2.0**-50 * (first + second + (4.0 + a * a) * np.where(a > 0.0, first - second, second))
-            slack = np.where(second > 0.0, slack, 2.0**-50 * first) + TINY
+            slack = 8.0 * UNIT * (first + second + (4.0 + a * a) * np.where(a > 0.0, first - second, second))
+            slack = np.where(second > 0.0, slack, 8.0 * UNIT * first) + TINY
         return np.maximum(first - second - slack, 0.0), np.minimum(first - second + slack, 1.0)
 
 

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells
+from affidavit.accountant.pld.mixture import CELLS, Mixture, Window, cells
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["WIDTH", "ComplexArray", "Moments", "Pair", "Tilted", "TooFineError"]
 
@@ -33,7 +34,7 @@ LOG_NOTHING = 46.0
 """−ln of what the sum over x may miss, relative to M(θ): 1e-20."""
 LOG_DEEP, LOG_ENDS = 66.0, 90.0
 """−ln of what a coarse sum misses of a part below a window's end; of what is left out at either end."""
-MISSED = 5.0 * math.exp(-LOG_NOTHING)
+LEFT_OUT = 5.0 * math.exp(-LOG_NOTHING)
 FEW_NODES, MOST_NODES = 3_000, 200_000
 WIDTH = 1.0 / 20.0
 """Of a window, times p's mean. Behind narrower ones M decays more slowly; wider ones let more large losses by."""
@@ -276,7 +277,7 @@ class Tilted:
     def missed(self, weight: Array, log_peak: float) -> float:
         """What a sum over the nodes may miss: relative to itself, and, where 1 is meant, to e^``log_peak``."""
         absolute = math.exp(-LOG_ENDS + 6.0) + (0.0 if self.pair.window is None else math.exp(-LOG_DEEP))
-        return MISSED * float(weight.sum()) + absolute * math.exp(min(max(-log_peak, 0.0), 700.0))
+        return LEFT_OUT * float(weight.sum()) + absolute * math.exp(min(max(-log_peak, 0.0), 700.0))
 
     def _relative(self, log_peak: float) -> Array:
         """Relative error of each of ``weights``, and its part in that of their sum."""

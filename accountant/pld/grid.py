@@ -11,6 +11,7 @@ import numpy as np
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.discretise import Masses, Side, discretise_lower, discretise_upper, loss_rounding
 from affidavit.accountant.pld.gaussian import Gaussian
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["MAX_POINTS", "CurveParts", "aligned", "anchor", "lattice", "masses", "merged"]
 
@@ -101,7 +102,7 @@ def masses(
     for (curve, count), (bottom, top) in zip(parts, reaches, strict=True):
         if curve.low == curve.high:
             # One finite loss: exact from both sides.
-            only = Masses(curve.low, step, np.array([1.0 - curve.infinity]), curve.infinity, 2.0**-50)
+            only = Masses(curve.low, step, np.array([1.0 - curve.infinity]), curve.infinity, 8.0 * UNIT)
             result.append((only, count))
             continue
         on_grid = anchor(curve, step)

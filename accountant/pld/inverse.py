@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from affidavit.accountant.pld.curve import ROUNDING
+from affidavit.accountant.rounding import ULP
 
 __all__ = ["EXACT", "inverse"]
 
@@ -13,7 +13,7 @@ NEAR = 1e-14
 """First step outwards from a root, relative."""
 FIRST, NEARBY, LARGER, OUTWARDS, CLOSE = 1e-6, 1.1, 4.0, 8.0, 0.05
 """Where to begin, by what factors to go on, and how well the lower side is found, relative to the bracket."""
-EXACT = 4.0 * ROUNDING
+EXACT = 4.0 * ULP
 LEAST, TINY, TURNS = 1e-323, 1e-290, 200
 
 
@@ -72,7 +72,7 @@ def _root(excess: Callable[[float], float], low: float, high: float, close: floa
         if high - low <= close * high:
             break
         middle = 0.5 * (low + high) if turn % 3 == 2 else high - right * (high - low) / (right - left)
-        middle = min(max(middle, low + ROUNDING * high), high - ROUNDING * high)
+        middle = min(max(middle, low + ULP * high), high - ULP * high)
         found = excess(middle)
         if found > 0.0:
             low, left = middle, found

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.rounding import SAME
 
 __all__ = ["Largest", "Least"]
-
-ACCURACY = 1e-12
-"""Of the tails: curves that float64 cannot tell apart are taken for one another."""
 
 
 class Largest(Curve):
@@ -26,7 +24,7 @@ class Largest(Curve):
         self.low, self.high = min(curve.low for curve in curves), max(curve.high for curve in curves)
         self.infinity = max(curve.infinity for curve in curves)
         self.convex = all(curve.convex for curve in curves)
-        self.accuracy = ACCURACY + max(curve.accuracy for curve in curves)
+        self.accuracy = SAME + max(curve.accuracy for curve in curves)
 
     def logs(self, loss: Array) -> Logs:
         each = [curve.logs(loss) for curve in self.curves]

@@ -11,16 +11,14 @@ from scipy.special import expit, log_ndtr
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.subsample import log_mixed
+from affidavit.accountant.rounding import TAIL
 
-__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells"]
+__all__ = ["CELLS", "Cells", "Mixture", "Window", "cells"]
 
-UNIT = 2.0**-53
 CELLS = 1000
 FURTHEST, FIRST = -40.0, -8.0
 """Where the first cell ends, and the first fine one."""
 COARSE = 64
-ROUNDED = 8.0 * UNIT
-"""Relative, of a tail, times 4 and the logarithm that it is the exponential of."""
 
 
 class Mixture(NamedTuple):
@@ -115,7 +113,7 @@ def cells(p: Mixture, end: float) -> Cells:
         np.logaddexp(math.log1p(-p.share) + log_ndtr(-edges), math.log(p.share) + log_ndtr(abs(p.mean) - edges)), 0.0
     )
     above = np.exp(np.concatenate(([0.0], log_tail)))
-    rounded = ROUNDED * (4.0 + np.concatenate(([0.0], -log_tail)))
+    rounded = TAIL * (4.0 + np.concatenate(([0.0], -log_tail)))
     mass = above[:-1] * (1.0 + rounded[:-1]) - above[1:] * (1.0 - rounded[1:])
     high = math.copysign(1.0, p.mean) * edges
     # Neither part of p has more below an edge than N(0, 1): far below, where differences cancel, that is sharper.

@@ -29,11 +29,11 @@ from affidavit.accountant.digits import alone
 from affidavit.accountant.pld.atomic import Atomic, pure
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.subsample import Mixed
+from affidavit.accountant.rounding import MASSES
 
 __all__ = ["replaced_step"]
 
 DIGITS = 60
-ACCURACY = 2.0**-48
 
 Corner = tuple[Any, Any]
 """P and Q of an outcome, as mpmath numbers; its mirror image has them exchanged."""
@@ -80,7 +80,7 @@ def _symmetric(revealing: Sequence[Corner]) -> Curve:
         np.array([*log_q, idle, *reversed(log_p)]),
         atoms=None if len(losses) == 1 else (),
     )
-    curve.accuracy, curve.symmetric = ACCURACY, True
+    curve.accuracy, curve.symmetric = MASSES, True
     return curve
 
 

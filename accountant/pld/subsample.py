@@ -49,6 +49,7 @@ import math
 import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.rounding import ULP, UNIT
 
 __all__ = ["Diluted", "Mixed", "PoissonSubstitution", "TwoSided", "log_mixed"]
 
@@ -129,7 +130,7 @@ class Mixed(Curve):
         at = np.where(np.isfinite(inner), inner, 0.0)
         # Moving the inner loss by its own rounding moves δ by at most that times the mass above.
         low, high = self.curve.deltas(at)
-        slack = 2.0**-50 * ((1.0 + np.abs(at)) * np.exp(self.logs(epsilon).p_tail) + high * self.rate)
+        slack = 8.0 * UNIT * ((1.0 + np.abs(at)) * np.exp(self.logs(epsilon).p_tail) + high * self.rate)
         other = super().deltas(epsilon)
         plain = (epsilon < math.log1p(-self.rate) + 1e-9) | (epsilon >= self.high)
         sides = np.maximum(self.rate * low - slack, 0.0), np.minimum(self.rate * high + slack, 1.0)
@@ -182,7 +183,7 @@ class Diluted(Curve):
 
     def deltas(self, epsilon: Array) -> tuple[Array, Array]:
         near, (low, high) = super().deltas(epsilon), self.curve.deltas(np.maximum(epsilon, 0.0))
-        low, high = self.rate * low * (1.0 - 2.0**-52), np.minimum(self.rate * high * (1.0 + 2.0**-52), 1.0)
+        low, high = self.rate * low * (1.0 - ULP), np.minimum(self.rate * high * (1.0 + ULP), 1.0)
         return np.where(epsilon < 0.0, near[0], low), np.where(epsilon < 0.0, near[1], high)
 
 

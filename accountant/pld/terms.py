@@ -13,7 +13,7 @@ import numpy as np
 from affidavit.accountant.pld.closed import Closed
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments, Pair
-from affidavit.accountant.pld.mixture import UNIT
+from affidavit.accountant.rounding import UNIT
 
 __all__ = ["Split", "Use", "Whole", "summed"]
 

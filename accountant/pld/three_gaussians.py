@@ -40,11 +40,10 @@ from affidavit.accountant.nodes import Gaussian, Plan, unrolled
 from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
 from affidavit.accountant.pld.mixture import Mixture
 from affidavit.accountant.pld.subsample import TwoSided
+from affidavit.accountant.rounding import SHIFTED_TAIL, UNIT
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
-ROUNDING = 1e-11
-"""Relative error of a tail by that of the point where it begins: 2⁻⁵⁰ of it, times a hazard of at most 40 there."""
 HALVINGS, COARSE, NEWTON = 120, 10, 6
 
 
@@ -68,7 +67,7 @@ def gaussian_shifts(of: Plan, absent: Plan) -> tuple[float, float] | None:
 class ThreeGaussians(Curve):
     """(1−q)N(0) + qN(``right``) against (1−q)N(0) + qN(−``left``); ``right`` >= ``left`` > 0, 0 < q < 1."""
 
-    accuracy = ROUNDING
+    accuracy = SHIFTED_TAIL
 
     def __init__(self, *, right: float, left: float, rate: float) -> None:
         self.right, self.left, self.rate = right, left, rate
@@ -99,7 +98,7 @@ class ThreeGaussians(Curve):
         x = 0.5 * (low + high)
         for _ in range(NEWTON):
             x = np.clip(x - (self._loss(x) - loss) / np.maximum(self._slope(x), 1e-300), low, high)
-        close = 2.0**-51 * (1.0 + np.abs(x))
+        close = 4.0 * UNIT * (1.0 + np.abs(x))
         missed = (self._loss(x - close) > loss) | (self._loss(x + close) < loss)
         if missed.any():
             ends = halved(low[missed], high[missed], loss[missed], HALVINGS - COARSE)

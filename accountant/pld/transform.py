@@ -20,12 +20,10 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.discretise import Masses, loss_rounding
+from affidavit.accountant.rounding import BUTTERFLY, UNIT
 
-__all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_moments", "loss_shift"]
+__all__ = ["Tilted", "beyond_mass", "convolve", "log_moments", "loss_shift"]
 
-UNIT = 2.0**-53
-BUTTERFLY = 8.0
-"""Rounding errors, in units of u, that one level of the transform adds at most."""
 LOG_DROPPED = -75.0
 """ln of the size below which a coefficient of the composed spectrum counts as 0."""
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic, product
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve
+from affidavit.accountant.pld.curve import Array, Curve
 from affidavit.accountant.pld.discretise import LEAST, bins, loss_rounding
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.inverse import EXACT, inverse
 from affidavit.accountant.pld.saddle import find_saddle, sketch
+from affidavit.accountant.rounding import ULP
 
 __all__ = ["two_uses"]
 
@@ -116,7 +117,7 @@ class _Sum:
     def exact(cls, law: Atomic, other: Curve) -> _Sum:
         """The losses of ``law`` as they are."""
         masses = np.exp(law.log_p)
-        error = masses * (law.accuracy + 4.0 * ROUNDING * (2.0 + np.abs(law.log_p)))
+        error = masses * (law.accuracy + 4.0 * ULP * (2.0 + np.abs(law.log_p)))
         infinity = law.infinity * (1.0 - 1e-14), law.infinity * (1.0 + 1e-14)
         low, high = (law.losses, masses - error), (law.losses, masses + error)
         return cls(other, low, high, infinity, (masses, masses), _beyond(law.high, other.high), law.moved)
@@ -157,7 +158,7 @@ class _Sum:
 
     def _delta(self, epsilon: Array, side: int) -> Array:
         """One side at several ε: 0 the lower, 1 the upper one."""
-        rounding = (2 * side - 1) * ROUNDING * (8.0 + self.high[0].size)
+        rounding = (2 * side - 1) * ULP * (8.0 + self.high[0].size)
         found: Array = np.minimum(1.0, self.infinity[side] + self._terms(epsilon, side).sum(axis=1) * (1.0 + rounding))
         return found
 
@@ -167,7 +168,7 @@ class _Sum:
 
     def _terms(self, epsilon: Array, side: int) -> Array:
         losses, masses = self.high if side else self.low
-        rounding = self.moved + 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
+        rounding = self.moved + 4.0 * ULP * np.add.outer(np.abs(epsilon), np.abs(losses))
         at = np.subtract.outer(epsilon, losses) + (-rounding if side else rounding)
         terms: Array = masses * self._other(at.ravel(), side).reshape(at.shape)
         return terms
@@ -175,4 +176,4 @@ class _Sum:
 
 def _beyond(one: float, other: float) -> float:
     """Where no loss is above, whatever rounding does."""
-    return one + other + 64.0 * ROUNDING * (abs(one) + abs(other))
+    return one + other + 64.0 * ULP * (abs(one) + abs(other))

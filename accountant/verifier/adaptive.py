@@ -43,17 +43,8 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ball, down, precision, up, up_array
 from affidavit.accountant.verifier.cases import Steps
-from affidavit.accountant.verifier.exponential_use import (
-    FLOOR,
-    LIBM,
-    STEP,
-    Lines,
-    Way,
-    extended_by,
-    lowered,
-    raised,
-    ways_of,
-)
+from affidavit.accountant.verifier.exponential_use import Lines, Way, extended_by, lowered, raised, ways_of
+from affidavit.accountant.verifier.rounding import FLOOR, LIBM, STEP
 
 __all__ = [
     "AdaptiveCurve",

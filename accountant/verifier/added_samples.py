@@ -26,9 +26,10 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array
 from affidavit.accountant.verifier.bracket import Bracket, Falling, Profile, epsilon_bracket
-from affidavit.accountant.verifier.loss_cells import FALLING_CELLS, START, UNIT, Kind, Panels, cells_of
+from affidavit.accountant.verifier.loss_cells import FALLING_CELLS, START, Kind, Panels, cells_of
 from affidavit.accountant.verifier.loss_integral import Integral, Lifted, Outline, Transforms, log_c, turned
-from affidavit.accountant.verifier.loss_windows import GROWTH, MISSED, lifts
+from affidavit.accountant.verifier.loss_windows import GROWTH, lifts
+from affidavit.accountant.verifier.rounding import MISSED, UNIT
 
 __all__ = ["SPREADS", "Added", "AddedProfile", "added_profile", "largest_loss", "short_of"]
 

@@ -32,11 +32,12 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 from affidavit.accountant.verifier.cases import Steps, by_range, rho_of
 from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
-from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
+from affidavit.accountant.verifier.exponential_use import Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.pairs import Finite
 from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
+from affidavit.accountant.verifier.rounding import STEP
 from affidavit.accountant.verifier.surrogate import Surrogate, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 

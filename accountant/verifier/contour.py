@@ -28,8 +28,8 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.loss_cells import UNIT
 from affidavit.accountant.verifier.loss_integral import Integral
+from affidavit.accountant.verifier.rounding import UNIT
 from affidavit.accountant.verifier.smooth import Panels, SmoothLaw, TooFineError
 
 __all__ = ["TailProfile", "contour_profile"]

@@ -37,8 +37,8 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, down, up
-from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
+from affidavit.accountant.verifier.rounding import FLOOR, STEP, UNIT
 
 __all__ = [
     "GROWN",
@@ -56,7 +56,6 @@ __all__ = [
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
-UNIT = 2.0**-53
 GROWN = 1.5
 """Places of two uses to those of one, about."""
 DIRECT = 2e7

@@ -37,12 +37,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, up, up_array
+from affidavit.accountant.verifier.rounding import FLOOR, LIBM, STEP
 
 __all__ = [
-    "FLOOR",
     "LEAST_RANGE",
-    "LIBM",
-    "STEP",
     "Indices",
     "Lines",
     "Way",
@@ -52,9 +50,6 @@ __all__ = [
     "ways_of",
 ]
 
-STEP = 2.0**-50
-LIBM = 2.0**-40
-FLOOR = 1e-300
 LEAST_RANGE = 1e-8
 """Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
 BLOCK, COARSE = 1024, 6
@@ -137,7 +132,7 @@ def _between(
     r, b = up_array(ratio), up_array(bend)
     heights = pull + push
     both = np.maximum(heights[1:], heights[:-1])
-    slack = 2.0**-50 * float(np.max(r * (r + 1) / 2 + (r + 1) ** 2 / 4 * b * both)) * 1.01
+    slack = STEP * float(np.max(r * (r + 1) / 2 + (r + 1) ** 2 / 4 * b * both)) * 1.01
     chance, other = (up_array([masses[row][i] for row in rows]) for i in (0, 1))
     return _Pieces(rows, chance[:, None], other[:, None], pull[:, None], push[:, None], r[:, None], b[:, None], slack)
 

@@ -38,17 +38,14 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, down, normal_tail, up
-from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
 from affidavit.accountant.verifier.loss_cells import legendre
+from affidavit.accountant.verifier.rounding import AMISS, CHARGE, FLOOR, LIBM, UNIT
 
 __all__ = ["grouped", "places", "split", "tails"]
 
-CHARGE, AMISS = 2.0**-37, 2.0**-35
-"""Of a mass; of how far a group's mean is from its knot, in units of τ."""
 FARTHEST = 36.0
 RULES = ((4, 1 / 25), (8, 1.0))
 """Nodes for cells as wide as that over |c| + μ + 6."""
-UNIT = 2.0**-53
 ROUNDS, SETTLED = 8, 1e-12
 """Steps towards tangents, and the distance in cells that is left."""
 

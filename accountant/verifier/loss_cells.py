@@ -17,15 +17,13 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array
+from affidavit.accountant.verifier.rounding import CELL_MASS, UNIT
 
-__all__ = ["FALLING_CELLS", "START", "SWAY", "UNIT", "Cells", "Kind", "Nodes", "Panels", "cells_of", "legendre"]
+__all__ = ["FALLING_CELLS", "START", "SWAY", "Cells", "Kind", "Nodes", "Panels", "cells_of", "legendre"]
 
-UNIT = 2.0**-53
 START = -12.0
 """Below it nodes end, and lies one cell."""
 FALLING_CELLS = 1_000
-CELL_ROUNDING = 1e-12
-"""Relative, of a cell's mass from the logarithms of two tails."""
 ORDER, SWAY = 64, 30.0
 """Nodes of a panel, and the exponent by frequency on its ellipse (``loss_windows``)."""
 
@@ -130,7 +128,7 @@ def _log_between(low: Array, high: Array) -> Array:
     """log of at least the mass of N(0, 1) between the two."""
     right = low > 0.0
     more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
-    result: Array = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
+    result: Array = more + np.log(-np.expm1(less - more)) + CELL_MASS
     return result
 
 
@@ -177,7 +175,7 @@ def cells_of(kind: Kind, end: float, count: int) -> Cells:
     low = np.concatenate(([-math.inf], high[:-1]))
     log_mass = _log_between(low, high)
     near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
-    log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
+    log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_MASS
     rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
     # Where a's mean lies, from a's share of the mass: a φ(x) is a density of N(μ, 1).
     growth = kind.mu * np.diff(high)

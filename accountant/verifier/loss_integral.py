@@ -21,7 +21,8 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
+from affidavit.accountant.verifier.loss_cells import Kind, Panels
+from affidavit.accountant.verifier.rounding import UNIT
 
 __all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
 

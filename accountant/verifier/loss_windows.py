@@ -40,8 +40,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, normal_tail
-from affidavit.accountant.verifier.loss_cells import START, SWAY, UNIT, Cells, Kind, Panels, cells_of
+from affidavit.accountant.verifier.loss_cells import START, SWAY, Cells, Kind, Panels, cells_of
 from affidavit.accountant.verifier.loss_integral import Lifted, Transforms, turned
+from affidavit.accountant.verifier.rounding import MISSED, UNIT
 
 __all__ = ["APART", "CUT", "Windowed", "lifts"]
 
@@ -52,7 +53,6 @@ APART, CUT = 6.0, 9.0
 CELL, LEAST_CELLS, MOST_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 2_000
 GROWTH = 36.0
 """The exponent on the ellipse in all."""
-MISSED = 6.0 * 2.0**-126
 LIFTS: Array = np.arange(1.0, 13.0)
 """Of the path, in widths of the window."""
 EXPONENTS: Array = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 6.0, 12.0, 20.0, 30.0, 45.0, 60.0, 80.0, 110.0, 160.0, 300.0])

@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, STEP
 from affidavit.accountant.verifier.gaussian_cells import tails
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below
 from affidavit.accountant.verifier.pairs import GaussianPair
 from affidavit.accountant.verifier.product import Atoms, ProductProfile
+from affidavit.accountant.verifier.rounding import FLOOR, LIBM, STEP, SUM, UNIT
 
 __all__ = [
     "NOTHING",
@@ -53,9 +53,6 @@ GAUSSIAN_CELLS, WIDE = 4_000, 1.0
 """Cells of a Gaussian, and nats beyond which one is put at its lower end, below: groups would lose all of it."""
 MOST_LOSSES, CELLS, PART = 40_000, 8_000, 1 << 20
 """Losses of a product that are kept apart; cells that more are gathered in; how many are looked at together."""
-UNIT = 2.0**-53
-SUM = 1e-9
-"""Relative allowance for summing up to 4e6 non-negative floats, each sum off by 2^-53."""
 
 
 Kept = Literal["both", "upper", "lower"]

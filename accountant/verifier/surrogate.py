@@ -35,11 +35,11 @@ import numpy as np
 from affidavit.accountant.least_cost import cheapest_shares
 from affidavit.accountant.verifier.balls import Array, ball
 from affidavit.accountant.verifier.convolve import Masses, convolved, sum_of
-from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
+from affidavit.accountant.verifier.exponential_use import Indices, Way, raised
+from affidavit.accountant.verifier.rounding import FLOOR, STEP, UNIT
 
 __all__ = ["Surrogate", "refined", "surrogate", "values_of"]
 
-UNIT = 2.0**-53
 SMOOTHED = 2.0**-36
 REACH = 8.0
 """Deviations of the normal law that are kept."""

@@ -29,7 +29,8 @@ import numpy as np
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve
 from affidavit.accountant.verifier.balls import Array
 from affidavit.accountant.verifier.cases import Steps
-from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, Lines
+from affidavit.accountant.verifier.exponential_use import Lines
+from affidavit.accountant.verifier.rounding import FLOOR, LIBM
 
 __all__ = ["LOG_T", "best_at", "zcdp_curve", "zcdp_delta", "zcdp_top"]
 
