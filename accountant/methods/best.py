@@ -41,6 +41,8 @@ EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), BlocksMethod(), 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
+SHORT, STEP = 7e5, 1e3
+"""Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
 APART = 0.125
 """At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
 ALIKE = 1e-2
@@ -139,6 +141,8 @@ def best(case: Case, relation: Relation, target: Target, *, admit: bool = True) 
                 return replace(found[-1], bracket=Bracket(0.0, found[-1].bracket.upper))
     if spared and all(one.bracket.upper in (1.0, math.inf) for one in found):
         found += [_found(method, case, relation, target) for method in spared]
+    if methods[0].name == "blocks" and _wide(found[0].bracket, target) and _is_short(case, relation):
+        found.append(_found(AdaptiveMethod(), case, relation, target))
     if all(one.bracket.upper == math.inf for one in found) and not PldMethod().why_not(case, relation):
         found.append(_found(PldMethod(), case, relation, target))
     if not all(one.attained for one in found):
@@ -259,6 +263,13 @@ def _close_envelope(case: Case, relation: Relation, target: Target) -> Found | N
 def _wide(bracket: Bracket, target: Target) -> bool:
     loud = LOUD_WIDTH if target.delta is not None and bracket.lower > LOUD else 0.0
     return bracket.upper - bracket.lower > max(target.tolerance, loud) * bracket.upper
+
+
+def _is_short(case: Case, relation: Relation) -> bool:
+    """Whether the recursion over all uses, which is as sharp as is asked, is bearable beside the blocks."""
+    in_front = bool(case.exponentials) and (not case.fixed or case.order == "fixed-first")
+    points = recursion_points(case) + STEP * case.uses if in_front else math.inf
+    return points <= SHORT and not AdaptiveMethod().why_not(case, relation)
 
 
 LEAST = 2.3e-308

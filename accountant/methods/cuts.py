@@ -134,8 +134,11 @@ class Cuts:
 def cuts_of(use: SampledUse, spacing: float) -> Cuts:
     """Of a use on a lattice."""
     down, up = use.swing
-    near, far = (np.expm1(sign * spacing * np.arange(1.0, end / spacing)) for sign, end in ((1.0, up), (-1.0, down)))
-    inner = np.sort(np.concatenate((np.log1p(near / use.rate), use.eta + np.log1p(far / use.rate))))
+    near, far = (sign * spacing * np.arange(1.0, end / spacing) for sign, end in ((1.0, up), (-1.0, down)))
+    if use.rate < 1.0:
+        with np.errstate(over="ignore"):  # a t beyond all
+            near, far = (np.log1p(np.expm1(log_ratio) / use.rate) for log_ratio in (near, far))
+    inner = np.sort(np.concatenate((near, use.eta + far)))
     inner = inner[(inner > ALIGNED * use.eta) & (inner < (1.0 - ALIGNED) * use.eta)]
     inner = inner[np.diff(inner, prepend=0.0) > ALIGNED * use.eta]  # near and far at once
     times = np.concatenate(([0.0], inner, [use.eta]))

@@ -264,6 +264,8 @@ class _Place(NamedTuple):
 def _mirror(rows: Array, h: float) -> Array:
     """H(1/α) = 1 − 1/α + H(α)/α and its slope, left of α = 1, from the points right of it in falling order."""
     x = _points(-rows.shape[1], 0, h)
-    mirrored = np.exp(x) * (rows if len(rows) == 1 else np.stack((rows[0], 1.0 - rows[0] - rows[1])))
+    if len(rows) == 2:  # H falls: a slope of the other sign is rounding, which tangents would multiply
+        rows = np.stack((rows[0], np.maximum(1.0 - rows[0] - rows[1], 0.0)))
+    mirrored = np.exp(x) * rows
     mirrored[0] -= np.expm1(x)
     return mirrored
