@@ -38,8 +38,7 @@ ULP = 2.0 * UNIT
 LAST_DIGITS = 1e-15
 """9 units: of at most eight operations."""
 STATED = 1e-14
-"""90 units: of a sum of stated numbers, one a kind of mechanism, each a few operations; more kinds than ten round by no
-more, as ``math.fsum`` rounds once."""
+"""90 units: of a few sums, products and logarithms of stated numbers, or of chances that ``curve.ever`` adds up."""
 FORMULA = 1e-13
 """900 units: of a formula of at most a hundred operations, relative to the sum of its terms' sizes."""
 POWER = 1e-12

@@ -34,6 +34,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
     unrolled,
 )
+from affidavit.accountant.rounding import STATED
 
 __all__ = ["any_of", "by_rho", "concentrated", "likely_size", "mean_loss", "rho_of", "together"]
 
@@ -41,7 +42,7 @@ WEAK = 2.0
 """Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
 NEARLY = 1.2
 """A ρ that is so much more than the mean loss says hardly less than the pair."""
-SAFE = 1.0 - 1e-14
+SAFE = 1.0 - STATED
 """Of a noise multiplier that stands for several: less noise costs more."""
 
 

@@ -37,7 +37,7 @@ from affidavit.accountant.methods.stages import BLOCK, LARGEST_RANGE, Above, abo
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import Exponential, Plan
-from affidavit.accountant.rounding import RECURSION
+from affidavit.accountant.rounding import RECURSION, STATED
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BlocksProfile:
         self._tolerance = target.tolerance
         self._total = math.inf
         if not case.fixed:
-            self._total = sum(eta * uses for eta, uses in case.exponentials) * (1.0 + 1e-14)
+            self._total = sum(eta * uses for eta, uses in case.exponentials) * (1.0 + STATED)
         small = _smallest(case, target) * TAIL
         samples, rest = _split(case, relation)
         kinds = [*_unsampled(case), *samples]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.rounding import ALIGNED, NEAR_LATTICE
 
-__all__ = ["NEAR_LATTICE", "Cuts", "cuts_of"]
+__all__ = ["Cuts", "cuts_of"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -18,6 +18,7 @@ from affidavit.accountant.cases.case import Case
 from affidavit.accountant.cases.nodes import Moved, OneOf
 from affidavit.accountant.leaves import NONE, Loss, facts
 from affidavit.accountant.methods.base import Bracket
+from affidavit.accountant.rounding import STATED
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]
@@ -66,7 +67,7 @@ def _sampled(one: Loss, rate: float) -> Loss:
         return NONE
     if one[1] == math.inf:
         return (math.inf if one[0] == math.inf else Fraction(0)), math.inf
-    return Fraction(0), amplified(float(one[1]), rate) * (1.0 + 1e-14)
+    return Fraction(0), amplified(float(one[1]), rate) * (1.0 + STATED)
 
 
 def _replaced(replaced: float, absent: float, rate: float) -> Loss:
@@ -74,7 +75,7 @@ def _replaced(replaced: float, absent: float, rate: float) -> Loss:
     if absent <= 0.0 or not 0.0 < rate < 1.0:
         return _sampled((Fraction(replaced), Fraction(replaced)), 1.0 if rate > 0.0 else 0.0)
     old, new = amplified(absent, rate), math.log1p(rate * math.expm1(absent - min(replaced, 2.0 * absent)))
-    return Fraction(0), max(0.0, old - new) + 1e-14 * (old + abs(new))
+    return Fraction(0), max(0.0, old - new) + STATED * (old + abs(new))
 
 
 def pure_epsilon(case: Case, relation: Relation) -> Bracket:

@@ -19,6 +19,7 @@ from affidavit.accountant.methods.recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
 from affidavit.accountant.methods.sides import Sides
 from affidavit.accountant.plan import Exponential, Plan, Poisson, WithoutReplacement
+from affidavit.accountant.rounding import STATED
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Sample", "SampledAdaptiveProfile", "sampled_gap"]
@@ -151,7 +152,7 @@ class SampledAdaptiveProfile:
         """The bracket of one direction; an upper side below ``enough`` is narrow enough."""
         near = self._estimate(use, target)
         spacing = COARSEST * near.deviation
-        found = Bracket(0.0, 1.0 if target.delta is None else self._uses * use.reach[1] * (1.0 + 1e-14))
+        found = Bracket(0.0, 1.0 if target.delta is None else self._uses * use.reach[1] * (1.0 + STATED))
         for number in range(ROUNDS):
             window = self._window(use, near, spacing)
             if (work := _work(use, window)) > MAX_WORK:

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from affidavit.accountant.rounding import POWER, QUADRATURE
+from affidavit.accountant.rounding import POWER, QUADRATURE, STATED
 
 __all__ = ["MAX_ORDER", "between_whole_orders", "fixed_size_any", "jointly_convex", "poisson_any", "poisson_gaussian"]
 
@@ -80,7 +80,7 @@ def poisson_any(inner: Callable[[float], float], *, rate: float) -> Callable[[in
             math.log(3.0) + _log_binomial(order, k) + (order - k) * rest + k * kept + (k - 1) * at(float(k))
             for k in range(3, order + 1)
         )
-        return float(np.logaddexp.reduce(terms)) * (1.0 + POWER) + 1e-14 * order
+        return float(np.logaddexp.reduce(terms)) * (1.0 + POWER) + STATED * order
 
     return whole
 

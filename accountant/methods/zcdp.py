@@ -28,7 +28,7 @@ from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.nodes import OneOf
 from affidavit.accountant.methods.base import Bracket, Target, certain_delta
 from affidavit.accountant.methods.rdp import RenyiProfile
-from affidavit.accountant.rounding import UNIT
+from affidavit.accountant.rounding import STATED, UNIT
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
@@ -103,4 +103,4 @@ class ZcdpMethod:
 
     def profile(self, case: Case, _relation: Relation, _target: Target) -> ZcdpProfile:
         total = sum(count * (rho_of(node) or 0.0) for node, count in case.nodes() if count)
-        return ZcdpProfile(total * (1.0 + 1e-14))
+        return ZcdpProfile(total * (1.0 + STATED))

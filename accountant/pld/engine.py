@@ -26,6 +26,7 @@ from affidavit.accountant.pld.inverse import inverse
 from affidavit.accountant.pld.nested import LOG_NOTHING, composed_curve
 from affidavit.accountant.pld.problem import HUGE, Problem, Target
 from affidavit.accountant.pld.two_uses import two_uses
+from affidavit.accountant.rounding import STATED
 
 __all__ = ["Way", "delta_bracket", "epsilon_bracket", "one_way", "slope"]
 
@@ -257,7 +258,7 @@ def _limit(parts: CurveParts, target: Target) -> float:
     """No ε beyond the largest loss is needed, unless there is mass at +inf."""
     if target.delta is None:
         return 1.0
-    highest = math.fsum(count * max(curve.high, 0.0) for curve, count in parts) * (1.0 + 1e-14)
+    highest = math.fsum(count * max(curve.high, 0.0) for curve, count in parts) * (1.0 + STATED)
     return highest if _infinity(parts) == 0.0 else math.inf
 
 
@@ -292,7 +293,7 @@ def _total_variation(parts: CurveParts) -> float:
 def _widened(value: float) -> tuple[float, float]:
     if value == 0.0 or math.isinf(value):
         return value, value
-    return value * (1.0 - 1e-14), value * (1.0 + 1e-14)
+    return value * (1.0 - STATED), value * (1.0 + STATED)
 
 
 def _single(curve: Curve, target: Target) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from affidavit.accountant.pld.discretise import LEAST, Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
 from affidavit.accountant.pld.transform import beyond_mass, convolve, log_moments, loss_shift
+from affidavit.accountant.rounding import STATED
 
 __all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step"]
 
@@ -97,7 +98,7 @@ def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NO
         return NoLoss()
     curve = Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
     # Q's mass at −inf is certain where the parts' is; the rest of what Q lacks is truncation.
-    curve.bottom = ever((part.bottom, count) for part, count in parts) * (1.0 - 1e-14)
+    curve.bottom = ever((part.bottom, count) for part, count in parts) * (1.0 - STATED)
     return curve
 
 
@@ -148,7 +149,7 @@ def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, ordered: 
             )
             mass = (tilted - composed.error - folded) * untilt * math.exp(-composed.relative)
             best = np.maximum(best, np.where(mass < LEAST, 0.0, mass))
-    infinity = ever((part.infinity, n) for part, n in discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
+    infinity = ever((part.infinity, n) for part, n in discretised) * (1.0 + STATED if upper else 1.0 - STATED)
     if upper and infinity > 0.0:
         infinity += LEAST * sum(count for _, count in discretised)
     if upper and around.above:
